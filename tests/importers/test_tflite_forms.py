@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import numpy as np
 import pytest
 
@@ -150,7 +152,7 @@ def test_an_operator_without_outputs_is_unsupported_by_name(tmp_path):
         read_tflite(with_variables())
     path = tmp_path / "net.tflite"
     path.write_bytes(with_variables())
-    report = examine(str(path), 1)
+    report = examine(Namespace(model=str(path), batch=1, shape=None))
     assert [r.op for r in report.rows] == ["CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "RELU", "ADD"]
     assert [r.op for r in report.rows if not r.imported] == ["CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE"]
     assert "freeze its variables" in report.advice

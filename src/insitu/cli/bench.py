@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import show
 from insitu.cli.values import count
 from insitu.errors import ToolError
@@ -19,7 +20,8 @@ EXAMPLES = """\
 
 
 def arguments(parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    add_model(parser)
+    add_shape(parser)
     parser.add_argument("--repeats", type=count, default=21, metavar="N", help="take the median of N timings (21)")
     parser.add_argument("--map", action="store_true", help="draw the arena")
 
@@ -28,7 +30,7 @@ def run(arguments) -> int:
     from insitu.reports.memory import memory_map
     from insitu.reports.speed import machine, measure_speed
 
-    device = load(arguments.model).device
+    device = loaded(arguments, load).device
     report = measure_speed(device, peers(Path(arguments.model), device), arguments.repeats)
     report = replace(report, model=Path(arguments.model).stem)
     arena = memory_map(device.plan)

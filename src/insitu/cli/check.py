@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import show
 from insitu.cli.values import count
 from insitu.errors import Error, ModelError
@@ -16,26 +17,29 @@ EXAMPLES = """\
   insitu check model.onnx                 exit status 0 if at least one layer can be trained; ends with its memory
   insitu check model.tflite --json        the same as JSON
   insitu check model.pt2 --batch 4        where the file leaves the batch open
+  insitu check model.onnx --shape 3x96x96 where it leaves other sizes open
 """
 
 
 def arguments(parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    add_model(parser)
+    add_shape(parser)
     parser.add_argument("--batch", type=count, default=1, metavar="N", help="batch size, where the file leaves it open")
 
 
 def run(arguments) -> int:
-    report = examine(arguments.model, arguments.batch)
+    report = examine(arguments)
     show(arguments, report.to_text(), report.to_json())
     return 0 if report.trainable else 1
 
 
-def examine(path: str, batch: int):
+def examine(arguments):
     """The report on a file: on its graph, or on its list of ops if it has no graph."""
     from insitu.reports.trainable import check_graph, check_uses
 
+    path, batch = arguments.model, arguments.batch
     try:
-        graph = load(path, batch=batch)
+        graph = loaded(arguments, load, batch=batch)
         found = replace(check_graph(graph), model=Path(path).stem)
         return replace(found, totals=_totals(graph, found)) if found.trainable and batch == 1 else found
     except ModelError as problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.groups import Groups
+from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import amount, audio, classes, count, height_width, index, motion, numbers, size, target_folder
 from insitu.ops.pixels import FORMATS
@@ -29,8 +30,9 @@ PREFERENCES = ("balance", "memory", "speed")
 
 
 def arguments(parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    add_model(parser)
     groups = Groups(parser)
+    add_shape(groups.data)
     add_data(groups.data, required=False, help="samples to calibrate a float model for int8")
     groups.data.add_argument("--state", type=Path, metavar="FILE", help="start from this state (`insitu train --save`)")
     add_compiler(groups)
@@ -202,7 +204,7 @@ def build(arguments, data: str | None):
 
     if is_learner(arguments.model):
         return reopen(arguments, data)
-    graph = pipeline.load(arguments.model)
+    graph = loaded(arguments, pipeline.load)
     transform = transform_of(arguments, graph)
     graph = transform.applied_to(graph) if transform else graph
     samples = read_data(arguments, graph, data, targets=has_targets(recipe(arguments))) if data else None

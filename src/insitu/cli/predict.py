@@ -10,6 +10,7 @@ import numpy as np
 
 from insitu.cli.compile import add_compiler, build
 from insitu.cli.groups import Groups
+from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import count, saved_file
 from insitu.data import Samples, by_name, check_labels
@@ -30,9 +31,10 @@ EXAMPLES = """\
 
 
 def arguments(parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    add_model(parser)
     parser.add_argument("files", nargs="*", metavar="FILE", help="images, .wav, .csv, .npz, .npy, or a folder")
     groups = Groups(parser, ", with --state: as in training")
+    add_shape(groups.data)
     add_data(groups.data, required=False)
     groups.data.add_argument("--state", type=Path, metavar="FILE", help="use this state (`insitu train --save`)")
     groups.data.add_argument("--calibrate", metavar="FILE", help="with --state: the --data of training (float models)")
@@ -49,7 +51,7 @@ def run(arguments) -> int:
     if bool(arguments.files) == bool(arguments.data):
         raise DataError("nothing to predict" if not arguments.files else "two things to predict",
                         hint="insitu predict MODEL FILE ..., or --data FILE")  # fmt: skip
-    model = learned(arguments) if arguments.state else load(arguments.model)
+    model = learned(arguments) if arguments.state else loaded(arguments, load)
     scores = is_scores(model.graph.outputs[0]) and not is_taught_targets(arguments.model)
     graph = model.graph
     samples, files = read_files(arguments, graph) if arguments.files else read_samples(arguments, graph, scores)
@@ -73,7 +75,7 @@ def learned(arguments) -> Model:
     """The model as it was when the state was saved."""
     from insitu.learner.learned import learned_model
 
-    if not arguments.calibrate and arguments.precision == "int8" and not load(arguments.model).is_int8:
+    if not arguments.calibrate and arguments.precision == "int8" and not loaded(arguments, load).is_int8:
         raise DataError(
             "a float model must be converted to int8 exactly as in training", where=arguments.model,
             hint="--calibrate FILE, the --data of training; or predict with the model that `train --save-model` wrote",

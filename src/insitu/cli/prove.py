@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from insitu.cli.compile import ARITHMETICS, LOSSES, OPTIMIZERS
+from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import count, index, saved_file
 from insitu.files import write_whole
@@ -24,9 +25,8 @@ OWN = {"classes": None, "scheme": "full", "precision": "int8", "head": "float", 
 
 
 def arguments(parser) -> None:
-    parser.add_argument(
-        "model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl, .insitu, or a board's folder"
-    )
+    add_model(parser, ".onnx, .tflite, .pt2, .keras, .pkl, .insitu, or a board's folder")
+    add_shape(parser)
     parser.add_argument("--classes", type=count, metavar="N", help="new head with N classes (default: the model's own)")
     parser.add_argument(
         "--scheme", default="full", metavar="S", help="head, full, last:6, bias:22, a published name, a file (full)"
@@ -104,7 +104,7 @@ def _model(arguments):
     from insitu.pipeline import prove
     from insitu.training.train import Recipe, has_targets
 
-    model = load(arguments.model)
+    model = loaded(arguments, load)
     recipe = Recipe(loss=arguments.loss, optimizer=arguments.optimizer, arithmetic=arguments.arithmetic)
     samples = read_data(arguments, model.graph, targets=has_targets(recipe)) if arguments.data else None
     say(f"proving on {counted(samples) if samples else 'random samples'}")

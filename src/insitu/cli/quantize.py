@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import count, model_file
 from insitu.data import Samples, fit, read_held_out
@@ -23,7 +24,8 @@ EXAMPLES = """\
 
 
 def arguments(parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a float model: .onnx, .tflite, .pt2, .keras or .insitu")
+    add_model(parser, "a float model: .onnx, .tflite, .pt2, .keras or .insitu")
+    add_shape(parser)
     add_data(parser)
     parser.add_argument("-o", "--output", type=model_file, metavar="FILE", help="the int8 model (MODEL with .insitu)")
     parser.add_argument("--method", choices=METHODS, default=METHODS[0], help="how ranges are found (mse)")
@@ -35,7 +37,7 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    model = load(arguments.model)
+    model = loaded(arguments, load)
     target = arguments.output or Path(arguments.model).with_suffix(".insitu")
     if target.exists() and target.samefile(arguments.model):
         raise ModelError("would be overwritten by its own result", where=str(target), hint="-o FILE")

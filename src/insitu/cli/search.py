@@ -6,6 +6,7 @@ from pathlib import Path
 
 from insitu.cli.compile import add_compiler, recipe, transform_of
 from insitu.cli.groups import Groups
+from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import add_data, read_data, show
 from insitu.cli.values import count, target_folder
 
@@ -22,8 +23,9 @@ EXAMPLES = """\
 
 
 def arguments(parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras or .pkl")
+    add_model(parser, ".onnx, .tflite, .pt2, .keras or .pkl")
     groups = Groups(parser)
+    add_shape(groups.data)
     add_data(groups.data, required=False, help="samples to calibrate a float model for int8")
     add_compiler(groups, program=False)
     groups.board.add_argument(
@@ -43,7 +45,7 @@ def run(arguments) -> int:
     from insitu.reports.front import front_table, write_front
     from insitu.training.train import has_targets
 
-    graph = pipeline.load(arguments.model)
+    graph = loaded(arguments, pipeline.load)
     transform = transform_of(arguments, graph)
     graph = transform.applied_to(graph) if transform else graph
     targets = has_targets(recipe(arguments))
@@ -73,7 +75,8 @@ def seconds_of(arguments) -> float | None:
 def again(arguments, point, folder: Path | None) -> str:
     """The command that makes a point's program; its scheme file must have been written."""
     scheme = "head" if not point.scheme.updates else str((folder or Path("FOLDER")) / f"{point.scheme.name}.txt")
-    given = {"--data": arguments.data, "--classes": arguments.classes, "--scheme": scheme}
+    shape = arguments.shape and "x".join(map(str, arguments.shape))
+    given = {"--shape": shape, "--data": arguments.data, "--classes": arguments.classes, "--scheme": scheme}
     if arguments.board != "host":
         given |= {"--board": arguments.board, "--sram": point.budget_bytes}
     words = [f"{option} {_text(value)}" for option, value in given.items() if value is not None]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from insitu.cli.compile import add_compiler, build, describe
 from insitu.cli.groups import Groups
+from insitu.cli.model import add_model, add_shape
 from insitu.cli.output import add_data, counted, read_data, say, show, tell
 from insitu.cli.values import amount, count, index, model_file, rate, saved_file, share
 from insitu.cli.watching import interrupted, watched
@@ -30,8 +31,9 @@ DATA = (
 
 
 def arguments(parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help=".onnx, .tflite, .pt2, .keras, .pkl or .insitu")
+    add_model(parser)
     groups = Groups(parser)
+    add_shape(groups.data)
     add_data(groups.data, help=DATA)
     groups.data.add_argument("--test", metavar="FILE", help="samples to test on, before training and after each epoch")
     groups.data.add_argument(

@@ -45,6 +45,13 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
+def shape(text: str) -> tuple[int, ...]:
+    """The sizes of one sample: 3x224x224."""
+    if not re.fullmatch(r"[1-9]\d{0,8}(x[1-9]\d{0,8}){0,4}", text):
+        raise ArgumentTypeError(f"must be sizes such as 3x224x224, not {text!r}")
+    return tuple(int(size) for size in text.split("x"))
+
+
 def rate(text: str) -> float:
     """A learning rate."""
     found = _number(text)

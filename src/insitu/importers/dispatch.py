@@ -10,27 +10,31 @@ from insitu.graph import Graph, check
 from insitu.graph.file import SUFFIX
 from insitu.graph.file import read as read_graph
 from insitu.importers.foreign import refused
+from insitu.importers.sizes import Shapes, shapes_of
 
 
 def load(source, example=None, *, batch: int = 1) -> Graph:
-    """The graph of a model: a path, a torch module (with an example input), a Keras model, or a graph."""
+    """The graph of a model: a path, a torch module (with an example input), a Keras model, or a graph.
+
+    An example also settles the sizes that a file or a Keras model leaves open.
+    """
     if isinstance(source, Graph):
         return source
     if isinstance(source, str | Path):
-        return check(_load_file(Path(source), batch))
+        return check(_load_file(Path(source), batch, shapes_of(example)))
     kind = _object_kind(source)
     if kind is None:
         raise ModelError(f"cannot load a {type(source).__name__}", hint="give a path, a torch module or a Keras model")
     return check(OBJECTS[kind](source, example, batch))
 
 
-def _load_file(path: Path, batch: int) -> Graph:
+def _load_file(path: Path, batch: int, examples: Shapes) -> Graph:
     if not path.is_file():
         path = _from_zoo(str(path))
     reader = FILES.get(path.suffix.lower())
     if reader is None:
         raise refused(path, list(FILES))
-    return reader(path, batch)
+    return reader(path, batch, examples)
 
 
 def _from_zoo(name: str) -> Path:
@@ -55,24 +59,28 @@ def _object_kind(source) -> str | None:
 
 
 def _onnx(source, example, batch):
+    return _onnx_file(source, batch, shapes_of(example))
+
+
+def _onnx_file(source, batch, examples):
     from insitu.importers.onnx.read import read_onnx
 
-    return read_onnx(source, batch=batch)
+    return read_onnx(source, batch=batch, examples=examples)
 
 
-def _tflite(path, batch):
+def _tflite(path, batch, examples):
     from insitu.importers.tflite.read import read_tflite
 
-    return read_tflite(path, batch=batch)
+    return read_tflite(path, batch=batch, examples=examples)
 
 
-def _pt2(path, batch):
+def _pt2(path, batch, examples):
     from insitu.importers.torch.read import read_pt2
 
-    return read_pt2(path, batch=batch)
+    return read_pt2(path, batch=batch, examples=examples)
 
 
-def _checkpoint(path, batch):
+def _checkpoint(path, batch, examples):
     from insitu.importers.checkpoint.read import read_checkpoint
 
     return read_checkpoint(path)
@@ -108,21 +116,21 @@ def _tensors(example):
 def _keras(source, example, batch):
     from insitu.importers.keras.read import read_keras
 
-    return read_keras(source, batch=batch)
+    return read_keras(source, batch=batch, examples=shapes_of(example))
 
 
-def _keras_file(path, batch):
+def _keras_file(path, batch, examples):
     from insitu.importers.keras.read import read_keras_file
 
-    return read_keras_file(path, batch=batch)
+    return read_keras_file(path, batch=batch, examples=examples)
 
 
 FILES = {
-    ".onnx": lambda path, batch: _onnx(path, None, batch),
+    ".onnx": _onnx_file,
     ".tflite": _tflite,
     ".pt2": _pt2,
     ".keras": _keras_file,
     ".pkl": _checkpoint,
-    SUFFIX: lambda path, batch: read_graph(path),
+    SUFFIX: lambda path, batch, examples: read_graph(path),
 }
 OBJECTS = {"torch": _torch, "keras": _keras, "onnx": _onnx}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -59,10 +59,12 @@ def load(model: Any, example: Any = None) -> Graph:
 
 
 def example_of(model: Any, example: Any, data: Any) -> Any:
-    """For a torch module without an example, the first of the samples, if they are arrays."""
+    """Without an example, the first of the samples, if they are arrays; for a file, only its shape matters."""
     module = any(kind.__module__.startswith("torch.nn") for kind in type(model).__mro__)
-    if example is not None or not module:
+    if example is not None or isinstance(model, Model | Graph):
         return example
+    if not module:
+        return [x[:1] for x in _given(data) if hasattr(x, "shape") and len(x.shape) > 1]
     inputs = _arrays(data, _takes(model.forward))
     if any(not hasattr(x, "shape") or not len(x) for x in inputs):
         return example
@@ -71,6 +73,12 @@ def example_of(model: Any, example: Any, data: Any) -> Any:
     x = inputs[0]
     worded = words_of_frame(x, ()) if hasattr(x, "dtypes") else None
     return np.array((x if worded is None else worded[0])[:1], np.float32)
+
+
+def _given(data: Any) -> Sequence[Any]:
+    """The inputs among samples, in any of the forms that compile() takes."""
+    first = data[0] if isinstance(data, tuple) and data else data
+    return first if isinstance(first, tuple | list) else (first,)
 
 
 def _takes(forward: Callable[..., Any]) -> int:

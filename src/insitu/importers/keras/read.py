@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from insitu.errors import ModelError, Unsupported, needs
+from insitu.errors import ModelError, needs
 from insitu.graph import Graph, Node, Value, lookup, rewrite
 from insitu.graph.rewrite import Rewriter
 from insitu.importers.canonical.clean import clean, rename
 from insitu.importers.canonical.transposes import CHANGED, make
 from insitu.importers.safe.child import read_in_child
+from insitu.importers.sizes import Shapes, example_at, settled
 from insitu.importers.torch import conv as torch_conv
 from insitu.importers.torch.read import Names, layer_of, module_of, raw_graph, torch_export
 
@@ -29,13 +30,13 @@ FIX = """two lines, before anything imports keras:
 MAIN = {*torch_conv.TABLE, "linear", "matmul", "dropout"}  # layers are named after these; the rest surrounds them
 
 
-def read_keras(model, *, batch: int = 1) -> Graph:
+def read_keras(model, *, batch: int = 1, examples: Shapes = ()) -> Graph:
     """The graph of a built Keras model on the torch backend."""
     keras = keras_package()
     if keras.backend.backend() != "torch":
         raise ModelError(f"Keras runs on {keras.backend.backend()}; insitu needs it on torch", hint=FIX)
     inputs = _inputs(model)
-    example = tuple(_zeros(v, batch) for v in inputs)
+    example = tuple(_zeros(v, batch, example_at(examples, i)) for i, v in enumerate(inputs))
     net = _net(model, keras)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -49,9 +50,9 @@ def read_keras(model, *, batch: int = 1) -> Graph:
     return _keep_momentum(_name_layers(clean(graph), [layer.name for layer in model.layers]), model)
 
 
-def read_keras_file(path: str | Path, *, batch: int = 1) -> Graph:
+def read_keras_file(path: str | Path, *, batch: int = 1, examples: Shapes = ()) -> Graph:
     """The graph of a .keras file, loaded in a child process with limits on time and memory."""
-    return read_in_child(Path(path), batch=batch)
+    return read_in_child(Path(path), batch=batch, examples=examples)
 
 
 def keras_package() -> Any:
@@ -74,16 +75,10 @@ def _inputs(model) -> list:
         ) from None
 
 
-def _zeros(tensor, batch: int):
+def _zeros(tensor, batch: int, example: tuple[int, ...] | None):
     import torch
 
-    shape = [batch, *tensor.shape[1:]] if tensor.shape[0] is None else list(tensor.shape)
-    if None in shape:
-        axis = shape.index(None)
-        raise Unsupported(
-            f"dimension {axis} is dynamic", where=f"input {tensor.name}", hint="give keras.Input a complete shape"
-        )
-    return torch.zeros(*shape)
+    return torch.zeros(*settled(tensor.shape, batch, example, f"input {tensor.name}"))
 
 
 def _net(model, keras) -> Any:

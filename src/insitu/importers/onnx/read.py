@@ -19,6 +19,7 @@ from insitu.importers.canonical.clean import clean
 from insitu.importers.onnx import conv, fold, layout, math
 from insitu.importers.onnx.file import DOMAINS, OPSETS, Input, OnnxModel, Record, element_name, read_model
 from insitu.importers.onnx.node import Call, Comparison, Tensor, as_data, ops
+from insitu.importers.sizes import Shapes, example_at, settled
 
 Env = dict[str, Tensor | Comparison]
 NAMELESS = ("onnx", "main_graph", "main", "graph", "torch_jit", "torch-jit-export", "tf2onnx")  # of torch, TensorFlow
@@ -116,10 +117,11 @@ HINTS = {
 }
 
 
-def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None = None) -> Graph:
+def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None = None, examples: Shapes = ()) -> Graph:
     """The graph of an ONNX model: a path, the bytes of a file, or an `onnx.ModelProto`.
 
-    A dynamic first dimension of an input becomes `batch`. `bind` gives some inputs fixed arrays.
+    A dynamic first dimension of an input becomes `batch`, others become those of `examples`. `bind` gives some inputs
+    fixed arrays.
     """
     model = read_model(source)
     builder = Builder(_title(source, model.name))
@@ -128,7 +130,7 @@ def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None =
     if model.opset not in OPSETS:
         builder.note(f"opset {model.opset} is newer than {OPSETS.stop - 1}, the newest one tested")
     with build(builder):
-        _inputs(model, builder, env, batch)
+        _inputs(model, builder, env, batch, examples)
         _walk(model, builder, env)
         outputs = [_output(name, builder, env) for name in model.outputs]
     graph = clean(builder.graph(*outputs))
@@ -147,14 +149,12 @@ FLOATS, INTEGERS = (1, 10, 11), (2, 3, 5, 6, 7)
 INPUT_TYPES = {1: "f32", 10: "f32", 11: "f32", 2: "u8", 3: "s8", 5: "s16", 6: "s32", 7: "s64", 9: "b1"}
 
 
-def _inputs(model: OnnxModel, builder: Builder, env: Env, batch: int) -> None:
-    for given in model.inputs:
-        if given.name in env:
-            continue
+def _inputs(model: OnnxModel, builder: Builder, env: Env, batch: int, examples: Shapes) -> None:
+    for i, given in enumerate(given for given in model.inputs if given.name not in env):
         asked = given.element
         try:
             given = _made_float(given, model)
-            env[given.name] = builder.input(given.name, _input_type(given, model, batch))
+            env[given.name] = builder.input(given.name, _input_type(given, model, batch, example_at(examples, i)))
         except Error as e:
             kind = type(e) if isinstance(e, ModelError) else ModelError
             raise kind(e.what, where=f"input {given.name}", hint=e.hint) from e
@@ -172,23 +172,13 @@ def _made_float(given: Input, model: OnnxModel) -> Input:
     return replace(given, element=1) if whole and uses and all(casts) else given
 
 
-def _input_type(given: Input, model: OnnxModel, batch: int) -> Type:
+def _input_type(given: Input, model: OnnxModel, batch: int, example: tuple[int, ...] | None) -> Type:
     dtype = INPUT_TYPES.get(given.element)
     if dtype is None:
         raise Unsupported(f"elements of type {element_name(given.element)} are not supported")
     if given.dims is None:
         raise Unsupported("its shape is not in the file", hint="export with fixed shapes, or run shape inference")
-    shape = tuple(_fixed(d, i, batch) for i, d in enumerate(given.dims))
-    return Type(dtype, shape, _input_numerics(given, model) if dtype == "s8" else None)
-
-
-def _fixed(dim, i: int, batch: int) -> int:
-    if isinstance(dim, int) and (dim > 0 or i > 0):
-        return dim
-    if i == 0:
-        return batch
-    hint = "export the model with fixed shapes: leave this dimension out of dynamic_axes / dynamic_shapes"
-    raise Unsupported(f"dimension {i} ({dim or 'unnamed'}) is dynamic; only the batch may be", hint=hint)
+    return Type(dtype, settled(given.dims, batch, example), _input_numerics(given, model) if dtype == "s8" else None)
 
 
 def _input_numerics(given: Input, model: OnnxModel):

@@ -3,7 +3,7 @@
 A file is first screened in this process (screen.py), so a damaged file rarely starts a child. torch's loader may run
 code from the file, so trust a .pt2 only as far as its author; the child merely bounds time and memory and keeps a crash
 out of this process. It returns a graph file (text and arrays, no pickle) or one error as json.
-`python -m insitu.importers.safe.child IN OUT BYTES BATCH` is the child.
+`python -m insitu.importers.safe.child IN OUT BYTES BATCH EXAMPLES` is the child.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from insitu.graph import Graph
 from insitu.graph import file as graph_file
 from insitu.importers.safe.screen import screen
 from insitu.importers.safe.zipped import MAX_BYTES
+from insitu.importers.sizes import Shapes
 
 NOTES = {".pt2": "read by torch's own loader: a .pt2 is as trusted as its author"}
 SECONDS = 120
@@ -50,6 +51,7 @@ def read_in_child(
     path: Path,
     *,
     batch: int = 1,
+    examples: Shapes = (),
     seconds: float = SECONDS,
     memory_bytes: int = MEMORY_BYTES,
     run: Run = run_child,
@@ -61,7 +63,8 @@ def read_in_child(
     with tempfile.TemporaryDirectory() as folder:
         out, said = Path(folder) / f"graph{graph_file.SUFFIX}", Path(folder) / "said"
         try:
-            status = run([str(path.resolve()), str(out), str(memory_bytes), str(batch)], said, seconds)
+            asked = [str(path.resolve()), str(out), str(memory_bytes), str(batch), json.dumps(examples)]
+            status = run(asked, said, seconds)
         except TimeoutError:
             raise ModelError(f"its loader was not done after {seconds:g} s", where=str(path)) from None
         if status != 0 or not out.is_file():
@@ -100,9 +103,10 @@ def _error(status: int, report: str, path: Path) -> Error:
 
 
 def main(arguments: list[str]) -> int:
-    source, out, memory_bytes, batch = arguments
+    source, out, memory_bytes, batch, examples = arguments
     try:
-        graph_file.save(_load(Path(source), int(memory_bytes), int(batch)), out)
+        shapes = tuple(tuple(shape) for shape in json.loads(examples))
+        graph_file.save(_load(Path(source), int(memory_bytes), int(batch), shapes), out)
         return 0
     except Error as e:
         return _report(type(e).__name__, e.what, e.where, e.hint)
@@ -113,17 +117,17 @@ def main(arguments: list[str]) -> int:
         return _report("ModelError", f"is not a model that can be loaded ({type(e).__name__}: {text})")
 
 
-def _load(path: Path, memory_bytes: int, batch: int) -> Graph:
+def _load(path: Path, memory_bytes: int, batch: int, examples: Shapes) -> Graph:
     load = LOADERS[path.suffix.lower()]()
     _limit(memory_bytes)  # now that the framework is in memory, and the file is not yet
-    return load(path, batch)
+    return load(path, batch, examples)
 
 
 def _torch_loader():
     from insitu.importers.torch.read import read_program, torch_export
 
     load = torch_export().load
-    return lambda path, batch: read_program(load(path), batch=batch, name=path.stem)
+    return lambda path, batch, examples: read_program(load(path), batch=batch, name=path.stem, examples=examples)
 
 
 def _keras_loader():
@@ -131,7 +135,7 @@ def _keras_loader():
     from insitu.importers.keras.read import keras_package, read_keras
 
     load = keras_package().saving.load_model
-    return lambda path, batch: read_keras(load(path, compile=False), batch=batch)
+    return lambda path, batch, examples: read_keras(load(path, compile=False), batch=batch, examples=examples)
 
 
 LOADERS = {".pt2": _torch_loader, ".keras": _keras_loader}

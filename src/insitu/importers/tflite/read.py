@@ -19,6 +19,7 @@ import numpy as np
 
 from insitu.errors import Error, ModelError, Unsupported
 from insitu.graph import Builder, Graph, Quant, Type, Value, build
+from insitu.importers.sizes import Shapes, example_at, settled
 from insitu.importers.tflite.labels import labels
 from insitu.importers.tflite.schema import Model, Operator, Subgraph, Tensor, read_model
 
@@ -49,17 +50,17 @@ class Imported:
     names: dict[int, str]
 
 
-def read_tflite(source, *, batch: int = 1) -> Graph:
+def read_tflite(source, *, batch: int = 1, examples: Shapes = ()) -> Graph:
     """The graph of a .tflite file, given as a path or as bytes."""
-    return import_tflite(source, batch=batch).graph
+    return import_tflite(source, batch=batch, examples=examples).graph
 
 
-def import_tflite(source, *, batch: int = 1) -> Imported:
+def import_tflite(source, *, batch: int = 1, examples: Shapes = ()) -> Imported:
     """The same, with the value that each tensor became."""
     name, data = _bytes(source)
     try:
         model = read_model(data)
-        made = _Importer(model, Builder(name), batch, room=(1 << 20) + 16 * len(data)).run()
+        made = _Importer(model, Builder(name), batch, examples, room=(1 << 20) + 16 * len(data)).run()
         classes = labels(data, (made.graph.outputs[0].shape or (1,))[-1])
         return replace(made, graph=replace(made.graph, classes=classes)) if classes else made
     except Unsupported as e:
@@ -71,8 +72,8 @@ def import_tflite(source, *, batch: int = 1) -> Imported:
 class _Importer:
     """The state of one import: the values made so far, and the constants not yet used."""
 
-    def __init__(self, model: Model, builder: Builder, batch: int, room: int):
-        self.model, self.builder, self.batch = model, builder, batch
+    def __init__(self, model: Model, builder: Builder, batch: int, examples: Shapes, room: int):
+        self.model, self.builder, self.batch, self.examples = model, builder, batch, examples
         self.subgraph: Subgraph = model.subgraphs[0]
         self.values: dict[int, Value] = {}
         self.folded: dict[int, np.ndarray] = {}  # results known at import: shapes, dequantised weights
@@ -156,18 +157,15 @@ class _Importer:
 
     def _inputs(self) -> None:
         named = {i: n for s in self.model.signatures if s.subgraph == 0 for n, i in s.inputs.items()}
-        for index in self.subgraph.inputs:
+        for i, index in enumerate(self.subgraph.inputs):
             t = self.tensor(index)
-            type = Type(dtype_of(t), self._input_shape(t), tensor_quant(t))
+            type = Type(dtype_of(t), self._input_shape(t, example_at(self.examples, i)), tensor_quant(t))
             self.define(index, self.builder.input(named.get(index) or t.name or f"input{index}", type))
 
-    def _input_shape(self, t: Tensor) -> tuple[int, ...]:
-        """The shape with the batch filled in; any other open dimension is refused."""
-        for d, size in enumerate(t.signature[1:], 1):
-            if size < 0:
-                raise Unsupported(f"dimension {d} of {t.signature} is not fixed; only the batch may be", where=t.where)
-        if t.signature[:1] == (-1,):
-            return (self.batch, *t.shape[1:])
+    def _input_shape(self, t: Tensor, example: tuple[int, ...] | None) -> tuple[int, ...]:
+        """The shape with the batch and other open sizes filled in."""
+        if any(size < 0 for size in t.signature):
+            return settled(t.signature, self.batch, example, t.where)
         if self.batch not in (1, *t.shape[:1]):
             raise Unsupported(f"the file fixes the batch at {t.shape[0]}, not {self.batch}", where=t.where)
         return t.shape

@@ -22,6 +22,7 @@ from insitu.errors import GraphError, ModelError, Unsupported, needs
 from insitu.graph import Builder, Graph, Value, build, f32
 from insitu.importers.canonical.clean import clean
 from insitu.importers.safe.child import read_in_child
+from insitu.importers.sizes import Shapes, example_at, settled, shapes_of
 from insitu.importers.torch import blocks
 from insitu.importers.torch import conv as torch_conv
 from insitu.importers.torch import layout as torch_layout
@@ -37,7 +38,7 @@ def read_torch(module, example=None, *, batch: int | None = None, name: str = ""
     """The graph of a torch.nn.Module; `example` is an input tensor, or a tuple of them. The module is not changed."""
     export = torch_export()
     if isinstance(module, export.ExportedProgram):
-        return read_program(module, batch=batch or 1, name=name or "program")
+        return read_program(module, batch=batch or 1, name=name or "program", examples=shapes_of(example))
     inputs = _example(example, batch)
     with _eval_mode(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -52,14 +53,35 @@ def read_torch(module, example=None, *, batch: int | None = None, name: str = ""
     return read_program(program, name=name or type(module).__name__)
 
 
-def read_pt2(path: str | Path, *, batch: int = 1) -> Graph:
+def read_pt2(path: str | Path, *, batch: int = 1, examples: Shapes = ()) -> Graph:
     """The graph of a saved ExportedProgram, read in a child process with limits on time and memory."""
-    return read_in_child(Path(path), batch=batch)
+    return read_in_child(Path(path), batch=batch, examples=examples)
 
 
-def read_program(program, *, batch: int = 1, name: str = "program", names: Names | None = None) -> Graph:
-    """The graph of a torch.export.ExportedProgram. A dynamic first axis becomes `batch`."""
+def read_program(program, *, batch: int = 1, name: str = "program", names: Names | None = None,
+                 examples: Shapes = ()) -> Graph:  # fmt: skip
+    """The graph of a torch.export.ExportedProgram. A dynamic first axis becomes `batch`, others those of `examples`."""
+    program = _closed(program, batch, examples)
     return clean(raw_graph(program, batch=batch, name=name, names=names or Names()))
+
+
+def _closed(program, batch: int, examples: Shapes) -> Any:
+    """The program with all sizes fixed: exported once more if it leaves any but the batch open."""
+    import torch
+
+    made = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+    given: list[tuple[str, Any]] = [(str(name), made.get(name)) for name in program.graph_signature.user_inputs]
+    if not any(_is_open(d) for _, x in given for d in getattr(x, "shape", ())[1:]):
+        return program
+    shapes = [_input_shape(name, x, batch, example_at(examples, i)) for i, (name, x) in enumerate(given)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zeros = tuple(torch.zeros(*shape, dtype=x.dtype) for shape, (_, x) in zip(shapes, given))
+        return torch_export().export(program.module(), zeros)
+
+
+def _is_open(size) -> bool:
+    return not isinstance(size, int)
 
 
 def raw_graph(program, *, batch: int, name: str, names: Names) -> Graph:
@@ -189,7 +211,7 @@ def _placeholder(walk: _Walk, node) -> Value | None:
     given = walk.names.inputs[len(walk.builder.inputs) :]
     for note in _integers(node, name, example):
         walk.builder.note(note)
-    return walk.builder.input(given[0] if given else name, f32(*_input_shape(name, example, walk.batch)))
+    return walk.builder.input(given[0] if given else name, f32(*_input_shape(name, example, walk.batch, None)))
 
 
 def _tensor(program, name: str):
@@ -223,17 +245,8 @@ def _made_float(node) -> bool:
     return known and str(getattr(made, "dtype", "")).removeprefix("torch.") in FLOATS
 
 
-def _input_shape(name: str, example, batch: int) -> tuple[int, ...]:
-    shape = []
-    for axis, d in enumerate(example.shape):
-        if not isinstance(d, int):
-            if axis > 0:
-                raise Unsupported(
-                    f"dimension {axis} is dynamic ({d})", where=f"input {name}", hint="export it with a fixed size"
-                )
-            d = batch
-        shape.append(d)
-    return tuple(shape)
+def _input_shape(name: str, traced, batch: int, example: tuple[int, ...] | None) -> tuple[int, ...]:
+    return settled([None if _is_open(d) else d for d in traced.shape], batch, example, f"input {name}")
 
 
 def _constant(builder: Builder, name: str, tensor) -> Value | None:
