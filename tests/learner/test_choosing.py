@@ -14,7 +14,7 @@ from insitu.learner.between import between
 from insitu.learner.choice import Way, choose, climb, directions, enough, nearest
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed, plain
-from insitu.learner.held_out import Score, clearly, folds, helps, known, score
+from insitu.learner.held_out import Score, clearly, folds, helps, known, odd, score
 from insitu.learner.rates import Probe, Rates, real, trained_values
 from insitu.learner.settle import usual_epochs
 from insitu.learner.trials import PARTS, SHARE, WORK, Trials, Tried, trial_samples
@@ -68,6 +68,18 @@ def test_the_cost_of_an_answer_does_not_depend_on_how_sure_the_network_is():
     assert sure.cost == pytest.approx(one.cost) and sure.loss > 1.5 * one.loss
     best = optimize.minimize_scalar(lambda t: log_loss(y, torch.tensor(z / t).softmax(1).numpy()), bounds=(0.1, 10))
     assert one.cost - (1 - one.measure) == pytest.approx(best.fun, rel=0.01)
+
+
+def test_odd_targets_are_few_and_far_from_all_others():
+    y = np.random.default_rng(0).normal(5, 2, (100, 2))
+    assert not odd(y).any() and not odd(np.exp(y / 2)).any()  # normal, and skewed
+    y[3, 0] = 60
+    assert np.argwhere(odd(y)).tolist() == [[3, 0]]
+    outputs = np.tile(y.mean(0), (100, 1))
+    assert score("mse", outputs, y).each[3] == pytest.approx((outputs[3, 1] - y[3, 1]) ** 2 / y[:, 1].var() / 2)
+    y[:6, 0] = 60  # more than one in twenty: another kind, not a mistake
+    rare = np.where(np.arange(100) < 4, 9.0, 0.0)[:, None]  # mostly nothing happens
+    assert not odd(y).any() and not odd(rare).any()
 
 
 def test_a_climb_goes_up_as_long_as_it_gets_better_else_down():

@@ -77,6 +77,17 @@ def test_targets_are_learned_with_nothing_given(loss):
     assert after < before / 3 if loss == "mse" else after > 0.9
 
 
+def test_a_last_sigmoid_is_part_of_the_binary_loss():
+    x, _ = data(60)
+    y, net = (x[:, :4] > 0).astype(np.float32), mlp()
+    options = {"example": x[:1], "data": x, "recipe": insitu.Recipe(loss="binary_cross_entropy")}
+    plain, ends = (insitu.compile(m, **options) for m in (net, nn.Sequential(net, nn.Sigmoid()).eval()))
+    assert any("sigmoid is part of the loss" in note for note in ends.notes)
+    for made in (plain, ends):
+        made.fit(x, y)
+    np.testing.assert_array_equal(plain.predict(x), ends.predict(x))
+
+
 @pytest.mark.parametrize(("optimizer", "batch"), [("momentum", 1), ("adam", 1), ("sgd", 8), ("adam", 8)])
 def test_every_optimizer_and_batch_finds_a_rate(optimizer, batch):
     made = learner(batch=batch, recipe=insitu.Recipe(optimizer=optimizer), head_init="zero")
@@ -127,6 +138,23 @@ def test_a_network_that_knows_its_task_keeps_knowing_it():
         warnings.simplefilter("ignore", LearningWarning)
         made.fit(*data(40))
     assert accuracy(made) >= before - 0.01
+
+
+def test_a_few_wrong_targets_do_not_cost_what_was_known():
+    """Two of 120 readings are wrong by far: judged by squared errors, the network seemed to know nothing."""
+    x, module = data(720)[0], mlp(classes=1, hidden=16)
+    y = (np.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3]).astype(np.float32)
+    optimizer = torch.optim.Adam(module.parameters(), 0.02)
+    for _ in range(200):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(module(torch.tensor(x[120:420])), torch.tensor(y[120:420])).backward()
+        optimizer.step()
+    made = learner("full", classes=None, module=module.eval(), recipe=insitu.Recipe(loss="mse"), head_init=None)
+    before, wrong = made.evaluate(x[420:], y[420:])["error"], y[:120].copy()
+    wrong[[7, 60]] += 90
+    with pytest.warns(LearningWarning, match="2 of 120 samples have a target that is far from nearly all others"):
+        made.fit(x[:120], wrong)
+    assert made.evaluate(x[420:], y[420:])["error"] < 1.1 * before
 
 
 @pytest.mark.parametrize("number", [4, 10])

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from insitu.graph import Value
+from insitu.learner.held_out import odd
 from insitu.learner.history import History
 from insitu.learner.trials import only_head
 from insitu.terminal.wording import either, option
@@ -51,6 +52,16 @@ def same_answer(labels: np.ndarray) -> str:
     if labels.dtype.kind == "i" or (labels != labels[:1]).any():
         return ""
     return "all targets are the same: so will be all answers" if len(labels) > 1 else "there is only one sample"
+
+
+def odd_targets(labels: np.ndarray) -> str:
+    """The message if a few targets are far from all others."""
+    if labels.dtype.kind == "i" or not len(labels):
+        return ""
+    rows = labels.reshape(len(labels), -1)
+    count = int(odd(rows.astype(np.float64)).any(1).sum())
+    what = f"{count} of {len(rows)} samples have a target that is far from nearly all others"
+    return f"{what}: they were learned from, but not chosen by. Are they right?" if count else ""
 
 
 def diverged(history: History, guessed: float) -> str:

@@ -24,6 +24,7 @@ EACH = 3  # samples per class below which none can be spared
 TEMPERATURES = 1.5 ** np.arange(-6, 16)
 CONSTANT = 1e-9  # of the largest variance of a target: below, it does not vary
 LEARNED = 0.99  # of the loss of guessing: a network that ends above it has learned nothing
+ODD, RARE = 10.0, 0.05  # usual spreads from the median: a target out there is odd; of all targets, if they are odd
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +165,26 @@ def _soft_surprise(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -(y * np.log(np.maximum(softmax(z), 1e-12))).sum(1)
 
 
-def _spread(y: np.ndarray) -> np.ndarray:
+def odd(y: np.ndarray) -> np.ndarray:
+    """Which targets are far from nearly all others: wrong readings, perhaps. Squared errors would see only those.
+
+    The usual spread is that of the middle half. If many are out there, or half of them are the same, none is odd.
+    """
+    low, middle, high = np.quantile(y, (0.25, 0.5, 0.75), axis=0)
+    far = np.abs(y - middle) > ODD * (high - low) / 1.349  # of a normal distribution, that is its standard deviation
+    return far & (high > low) & (far.mean(0) <= RARE)
+
+
+def _errors(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The squared error of every sample, each target as a share of its variance. Odd targets are not judged by."""
+    y = y.reshape(z.shape)
+    counts = ~odd(y)
+    return (counts * np.square(z - y) / _spread(y, counts)).mean(1)
+
+
+def _spread(y: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The variance of each target: errors count by their share of it, whatever the units; 1 if nothing varies."""
-    found = y.var(0, dtype=np.float64)
+    found = y.var(0, dtype=np.float64, where=counts)
     return np.where(found > CONSTANT * found.max(), found, found.max() or 1.0)
 
 
@@ -179,7 +197,7 @@ LOSS_OF = {
     "cross_entropy": _surprise,
     "soft_cross_entropy": _soft_surprise,
     "binary_cross_entropy": _binary_surprise,
-    "mse": lambda z, y: (np.square(z - y.reshape(z.shape)) / _spread(y.reshape(z.shape))).mean(1),
+    "mse": _errors,
 }
 
 
@@ -192,7 +210,7 @@ GUESS_OF = {
     "cross_entropy": _shares,
     "soft_cross_entropy": lambda y: np.log(y.mean(0) + 1e-12),
     "binary_cross_entropy": lambda y: np.log((y.mean(0) + 1e-12) / (1 - y.mean(0) + 1e-12)),
-    "mse": lambda y: y.mean(0),
+    "mse": lambda y: y.mean(0, where=~odd(y)),
 }
 
 

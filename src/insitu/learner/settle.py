@@ -15,7 +15,7 @@ import numpy as np
 
 from insitu.devices.device import method_of
 from insitu.errors import LearningWarning
-from insitu.learner.advice import advice, diverged, nothing_to_tell, others, same_answer
+from insitu.learner.advice import advice, diverged, nothing_to_tell, odd_targets, others, same_answer
 from insitu.learner.asked import Given
 from insitu.learner.choice import STEP, careful, choose
 from insitu.learner.course import Course
@@ -127,7 +127,8 @@ class Settled:
     def finish(self, history: History, loss: str) -> None:
         """Keep the best state; if that is the initial one, say so."""
         said, history.restored = self.watch.finish() if self.watch else self._rested()
-        history.notes += filter(None, [self._alike(), said, *self._diverged(history, loss)])
+        strange = odd_targets(self.feed.labels) if self.held is not None and loss == "mse" else ""
+        history.notes += filter(None, [self._alike(), strange, said, *self._diverged(history, loss)])
         for words in history.notes:
             warnings.warn(words, LearningWarning, stacklevel=6)
 

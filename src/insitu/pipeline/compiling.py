@@ -85,7 +85,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     targets = has_targets(settings.recipe)
     with stage("reading the model"):
         g = say("1-loaded", load(model, example_of(model, example, data)))
-    g = bare(g, settings.taken)
+    g, without = bare(g, settings)
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=targets)
     chosen = _classes(g, classes, samples, head_init, head_after)
@@ -99,7 +99,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     made = chosen_program(g, wish, settings, samples, limits, seed)
     say("5-scheme", made.parts.scheme)
     say("6-training", made.graphs)
-    notes = say_notes((*settings.notes, chosen.note), g, precision, wish, made)
+    notes = say_notes((*settings.notes, without, chosen.note), g, precision, wish, made)
     deployed = made.deployed and replace(made.deployed, chosen=chosen_by(scheme))
     learner = Learner(made.graphs, parts=made.parts, notes=notes, deployed=deployed)
     if dump:
