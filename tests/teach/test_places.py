@@ -76,12 +76,28 @@ def test_a_second_folder_with_other_names_is_not_tested_on_what_was_learned(moti
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
 def test_what_was_kept_for_the_test_stays_there_when_examples_are_added(share):
-    labels = np.arange(400) % 4
-    keys = [f"{k}.jpg" for k in range(400)]
-    few, many = kept(keys[:200], labels[:200], share), kept(keys, labels, share)
+    labels = np.arange(1000) % 4
+    keys = [f"{k}.jpg" for k in range(1000)]
+    few = kept(keys[:200], labels[:200], share)
+    lesson = Lesson().after(with_names(keys[:200]), few)
+    many = lesson.place(with_names(keys), kept(keys, labels, share, each=False))
     assert np.array_equal(few, many[:200])
-    assert abs(many.mean() - share) < 0.1
-    assert all(many[labels == c].any() and not many[labels == c].all() for c in range(4))
+    assert abs(many[200:].mean() - share) < 0.05
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
+def test_every_class_gives_the_same_share_to_the_test(share):
+    labels = np.repeat(np.arange(6), [10, 20, 30, 40, 50, 60])
+    test = kept([f"{k}.jpg" for k in range(210)], labels, share)
+    assert [test[labels == c].sum() for c in range(6)] == [round(share * n) for n in (10, 20, 30, 40, 50, 60)]
+    assert len({tuple(np.flatnonzero(kept([f"{s}:{k}" for k in range(210)], labels, share))) for s in range(5)}) == 5
+
+
+def test_equal_examples_are_on_the_same_side_even_in_two_classes():
+    twins = np.array([0, 1, 2, 3, 4, 0, 5, 6, 7, 8])
+    for seed in range(20):
+        test = kept([f"{seed}:{k}" for k in range(10)], np.repeat([0, 1], 5), 0.4, twins=twins)
+        assert test[0] == test[5]
 
 
 def test_the_smallest_classes_have_examples_on_both_sides():

@@ -21,7 +21,7 @@ def whistles(tmp_path_factory):
     root, rng = tmp_path_factory.mktemp("whistles"), np.random.default_rng(0)
     for name, slope in {"falling": -1.0, "rising": 1.0, "steady": 0.0}.items():
         (root / name).mkdir()
-        for k in range(10):
+        for k in range(15):
             rate, seconds = (16000, 22050)[k % 2], rng.uniform(0.6, 1.1)
             t = np.arange(int(rate * seconds)) / rate
             pitch = rng.uniform(900, 1400) + slope * rng.uniform(500, 800) * (t - seconds / 2)

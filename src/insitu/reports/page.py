@@ -199,5 +199,6 @@ def board_advice(learner: Learner, needs: Needs, fresh: bool) -> list[str]:
         return [] if fresh else [first_board(needs)]
     if learner.site.manifest:
         return []
-    how = either(shell="insitu compile ... -o build", python='learner.write("build")')
+    shell = f"insitu compile NAME.insitu --board {needs.board.name} -o build"
+    how = either(shell=shell, python='learner.write("build")')
     return [f"Write its folder: {how}; then insitu run build"]

@@ -171,20 +171,23 @@ def _check(names: tuple[str, ...], counts: list[int], path: Path) -> None:
 
 def kept(keys: Sequence[str], labels: np.ndarray, share: float, *, twins: np.ndarray | None = None,
          each: bool = True) -> np.ndarray:  # fmt: skip
-    """Which examples are for the test: of each class, those whose keys have the smallest marks.
+    """Which examples are for the test: with `each`, this share of every class, those whose keys have the least marks.
 
-    Equal examples (`twins`: a number for the contents of each) get the same place. With `each`, every class has at
-    least one example on both sides, if it has two that differ.
+    Then every class has at least one example on both sides, if it has two that differ. Without `each`, for examples
+    that join an earlier lesson, every example is drawn by itself. Equal examples (`twins`: a number for the contents of
+    each) get the same place.
     """
     marks = np.array([mark(key) for key in keys], np.uint64)
     if twins is not None:
         _, first, same = np.unique(twins, return_index=True, return_inverse=True)
         marks = marks[first][same]
-    chosen = marks < np.uint64(share * 2**64)
-    for label in np.unique(labels) if each else ():
-        mine = np.flatnonzero(labels == label)
-        if not chosen[mine].any():
-            chosen[mine[marks[mine] == marks[mine].min()]] = True
-        if chosen[mine].all():
-            chosen[mine[marks[mine] == marks[mine].max()]] = False
-    return chosen
+    if not each:
+        return marks < np.uint64(share * 2**64)
+    return np.isin(marks, np.concatenate([_smallest(marks[labels == label], share) for label in np.unique(labels)]))
+
+
+def _smallest(marks: np.ndarray, share: float) -> np.ndarray:
+    """The marks of a class's test examples: the smallest ones, as many as the share asks for, but never all."""
+    own = np.unique(marks)
+    count = int(share * len(own) + 0.5)
+    return own[: min(max(count, 1), len(own) - 1)]
