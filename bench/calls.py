@@ -74,8 +74,8 @@ def clocked(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 def timed(program: Program, verb: str, inputs: list, repeats: int, flags: tuple[str, ...]) -> list[Timed]:
     name = f"{program.prefix}_{verb}.c"
-    text, calls = clocked(program.files[name])
-    program = replace(program, files={**program.files, name: text})
+    text, calls = clocked(program.code[name])
+    program = replace(program, code={**program.code, name: text})
     library = _loaded(program, flags)
     run = HostDevice(program, library).prepared(*inputs, verb=verb)
     spent = (ctypes.c_double * len(calls)).in_dll(library, "spent")

@@ -1,19 +1,22 @@
 """A C program from plans: `net.h` (the interface), one file per function, `net_weights.c` (the constants).
 
 `emit_program(plan)` gives a program that only predicts; given {"predict": ..., "train_step": ...} the functions
-share constants, state and arena. Deterministic: the same plans give the same bytes.
+share constants, state and arena. Deterministic: the same plans give the same bytes. The text of the constants is
+written when it is asked for: a program that only runs here needs their bytes instead (embedded.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from zlib import crc32
 
 import numpy as np
 
 from insitu.codegen import c
 from insitu.codegen.constants import Constants
+from insitu.codegen.embedded import ELF, embedded_source
 from insitu.codegen.function import Function, about
 from insitu.codegen.life_layout import Life
 from insitu.codegen.rows import RowsFunction, forget_rows, row_lines, takes_rows, with_cursor
@@ -25,14 +28,28 @@ from insitu.planner import Plan
 @dataclass(frozen=True)
 class Program:
     prefix: str
-    files: dict[str, str]  # file name -> text
+    code: dict[str, str]  # file name -> text, of every file but that of the constants' values
+    constants: Constants
     kernels: tuple[str, ...]  # functions called, each in c/kernels/<family>/<name>.c
     plans: dict[str, Plan]  # verb -> what that function runs
     arena_bytes: int
-    const_bytes: int
     state: StateLayout | None  # the persistent state, if there is any
     in_place: bool = False  # a device has no room for a second state: see codegen/device.py
     life: Life | None = None  # of a program that keeps its own samples: see codegen/life.py
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """File name -> text: the whole program as plain C."""
+        return {**self.code, f"{self.prefix}_weights.c": self.constants.source()}
+
+    def embedded(self, align: int = 1, macro: str = ELF) -> dict[str, str | bytes]:
+        """The same to be built at once: the arrays of constants are a file of bytes, as embedded.py describes."""
+        text, data = embedded_source(self.constants, align, macro)
+        return {**self.code, f"{self.prefix}_weights.c": text, **data}
+
+    @property
+    def const_bytes(self) -> int:
+        return self.constants.bytes
 
     @property
     def state_bytes(self) -> int:
@@ -58,9 +75,8 @@ def emit_program(plans: Plan | Mapping[str, Plan], prefix: str = "net", life: Li
     if classes:
         files[f"{prefix}_classes.c"] = _class_names(prefix, classes)
     files[f"{prefix}_weights.h"] = constants.header()
-    files[f"{prefix}_weights.c"] = constants.source()
     kernels = set().union(*(f.kernels for f in functions), state_kernels(files[f"{prefix}_state.c"]) if state else ())
-    return Program(prefix, files, tuple(sorted(kernels)), plans, arena, constants.bytes, state, life=life)
+    return Program(prefix, files, constants, tuple(sorted(kernels)), plans, arena, state, life=life)
 
 
 def with_state(program: Program, state: Mapping[str, np.ndarray]) -> Program:

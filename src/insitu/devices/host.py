@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from insitu.codegen import Program, emit_program
+from insitu.codegen.embedded import ELF, MACHO
 from insitu.codegen.state import COMPLAINTS, HEADER_BYTES, brought_up
 from insitu.devices.arenas import Arenas, aligned
 from insitu.devices.crew import WORTH_A_THREAD, Crew, side_by_side, usual_threads
@@ -23,6 +25,7 @@ from insitu.ops.update import COUNTERS
 from insitu.planner import Plan, plan
 from insitu.toolchain.compiler import CC_HINT, NATIVE, build_library
 
+LINE = 64  # bytes of a cache line: constants begin at one
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32, "s8": ctypes.c_int8}
 
 
@@ -335,7 +338,8 @@ def open_program(program: Program, *, flags: tuple[str, ...] = (NATIVE,), kind: 
 
 
 def _loaded(program: Program, flags: tuple[str, ...]) -> ctypes.CDLL:
-    path = build_library(program.files, program.kernels, flags)
+    files = program.embedded(LINE, MACHO if sys.platform == "darwin" else ELF)
+    path = build_library(files, program.kernels, flags, plain=lambda: program.files)
     try:
         return ctypes.CDLL(str(path))
     except OSError as e:

@@ -25,7 +25,7 @@ from insitu.toolchain.compiler import (
     compiler_version,
     kernel_objects,
     object_of,
-    write_texts,
+    write_files,
 )
 from insitu.toolchain.joined import joined
 from insitu.toolchain.prototypes import kernels_header
@@ -83,7 +83,7 @@ def build_firmware(program: Program, flags: tuple[str, ...] = (NATIVE,)) -> Path
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            write_texts(folder, files)
+            write_files(folder, files)
             sources = [str(Path(folder) / name) for name in sorted(files) if name.endswith(".c")]
             common = [*FLAGS, *own, "-I", str(C_FOLDER), "-I", folder]
             compile_c([*common, *sources, *map(str, objects), "-o", str(path)])

@@ -30,6 +30,7 @@ from insitu.firmware.stack import THUMB, Depth, stack_depth
 from insitu.firmware.stack_riscv import RISCV
 from insitu.firmware.together import Source, compile_together
 from insitu.toolchain.cache import cached, key_of, one_at_a_time, place_of, sealed
+from insitu.toolchain.compiler import Files, texts_of, write_files
 from insitu.toolchain.prototypes import kernels_header, own_header
 from insitu.toolchain.sources import C_FOLDER, EVERYTHING, closure, depends, kernel_path, read
 from insitu.toolchain.zig import zig_command
@@ -78,7 +79,8 @@ def build_firmware(program: Program, board: Board, *, port: str | Port = "emulat
     extra   more files for the model's folder
     """
     tools = find_tools(compiler, board.core)
-    objects = compile_all(firmware_sources(program, port, extra or {}, board.core.startup), tools, flags)
+    model = program.embedded() if tools.name == "zig" else program.files  # gcc aligns arrays in a way of its own
+    objects = compile_all(firmware_sources(program, port, extra or {}, board.core.startup, model), tools, flags)
     image, depth = linked(objects, tools, board, symbols)
     return Firmware(board, program, image, with_reserved(account(image), reserved(program)), depth, tools.name)
 
@@ -113,13 +115,18 @@ def roomy(board: Board, stack: int, symbols: Mapping[str, int] | None, objects: 
 
 
 def firmware_sources(program: Program, port: str | Port,
-                     extra: Mapping[str, str],
-                     startup: str = "boards/startup.c") -> dict[str, tuple[str, dict[str, str]]]:  # fmt: skip
-    """Object path -> its source text, and the generated headers it may include."""
+                     extra: Mapping[str, str], startup: str = "boards/startup.c",
+                     model: Files | None = None) -> dict[str, Source]:  # fmt: skip
+    """Object path -> its source text, and the generated files it may include; `model` are the program's own, if they
+    are not all C."""
     kernels = kernels_of(program)
-    model = {**program.files, **emit_device(program), EVERYTHING: kernels_header(kernels), **extra}
-    headers = {name: text for name, text in model.items() if name.endswith(".h")}
-    found = {f"model/{name[:-2]}.o": (text, headers) for name, text in model.items() if name.endswith(".c")}
+    model = {**(model or program.files), **emit_device(program), EVERYTHING: kernels_header(kernels), **extra}
+    texts = texts_of(model)
+    headers = {name: text for name, text in texts.items() if name.endswith(".h")}
+    found: dict[str, Source] = {
+        f"model/{name[:-2]}.o": (text, {**headers, **{n: model[n] for n in model if n not in texts and n in text}})
+        for name, text in texts.items() if name.endswith(".c")
+    }  # fmt: skip
     found |= {f"kernels/{name}.o": hand_written(kernel_path(name)) for name in closure(kernels)}
     own = (C_FOLDER / source for source in sources_of(program))
     found |= {f"device/{path.stem}.o": hand_written(path, program) for path in own}
@@ -252,15 +259,14 @@ def missing(keys: Mapping[str, str]) -> list[str]:
 def object_key(name: str, source: Source, tools: Tools, flags: tuple[str, ...], include: tuple[Path, ...]) -> str:
     text, headers = source
     options = (*tools.command[1:], *tools.flags, *flags)
-    return key_of(version(tools.command), *options, name, text, *depends(text, include, headers))
+    return key_of(version(tools.command), *options, name, text, *depends(text, include, texts_of(headers)))
 
 
 def compile_one(name: str, source: Source, command: tuple[str, ...], include: tuple[Path, ...], path: Path) -> None:
     """Compile one file, or raise an error that says what is wrong with it."""
     text, headers = source
     with tempfile.TemporaryDirectory() as folder:
-        for file, content in {**headers, f"{Path(name).stem}.c": text}.items():
-            (Path(folder) / file).write_text(content)
+        write_files(folder, {**headers, f"{Path(name).stem}.c": text})
         where = [f"-I{place}" for place in (*include, folder)]
         checked([*command, *where, "-c", str(Path(folder) / f"{Path(name).stem}.c"), "-o", str(path)])
 

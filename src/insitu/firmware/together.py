@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
+from insitu.toolchain.compiler import Files, write_files
 from insitu.toolchain.sources import EVERYTHING
 from insitu.toolchain.zig import zig_command
 
-Source = tuple[str, Mapping[str, str]]  # a file's text, and the generated headers it may include
+Source = tuple[str, Files]  # a file's text, and the generated files it may include
 WITH_VALUE = ("-main-file-name", "-o", "-x", "-dependency-file", "-MT")  # arguments that differ between files
 WITHOUT = ("-sys-header-deps", "-MV", "-v")
 FOLDERS = ("-fdebug-compilation-dir=", "-fcoverage-compilation-dir=")
@@ -77,10 +78,8 @@ def _write(folder: Path, name: str, source: Source) -> Path:
     """A folder with the file and its headers."""
     text, headers = source
     folder.mkdir()
-    for header, content in headers.items():
-        (folder / header).write_text(content)
     place = folder / f"{Path(name).stem}.c"
-    place.write_text((FIRST if EVERYTHING in headers else "") + text)
+    write_files(folder, {**headers, place.name: (FIRST if EVERYTHING in headers else "") + text})
     return place
 
 

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -47,6 +47,7 @@ ANY_ORDER = {"dot_f32", "sum_f32"}  # primitives that add in an order of their o
 # name in another library of the process. Other systems behave like this anyway
 LINK = ("-Wl,-z,defs", "-Wl,-Bsymbolic") if sys.platform.startswith("linux") else ()
 STRICT = ("-Wall", "-Wextra", "-Werror")
+Files = Mapping[str, str | bytes]  # name -> text, or bytes that a text includes
 
 
 CC_HINT = "set CC to a C compiler, or unset it"
@@ -75,20 +76,29 @@ def compiler_version() -> str:
     return shlex.join(command) + _run([*command, "--version"]).stdout + platform.machine() + _cpu_flags()
 
 
-def build_library(files: dict[str, str], kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,)) -> Path:
-    """A shared library of these generated files and the kernels they call; cached by content."""
-    files = {**files, EVERYTHING: kernels_header(kernels)}
+def build_library(files: Files, kernels: tuple[str, ...], flags: tuple[str, ...] = (NATIVE,),
+                  plain: Callable[[], Files] | None = None) -> Path:  # fmt: skip
+    """A shared library of these generated files and the kernels they call; cached by content.
+
+    If `files` have constants as bytes, `plain` gives the same program as C, for a compiler that cannot include them,
+    and for sanitizers, which watch only the arrays that they have seen defined.
+    """
+    if plain and any(f.startswith("-fsanitize") for f in flags):
+        files, plain = plain(), None
+    header = {EVERYTHING: kernels_header(kernels)}
+    files = {**files, **header}
     named = [f"{object_key(kernel_path(k), kernel_flags(k, flags))}-{k}.o" for k in closure(kernels)]
-    parts = [part for text in files.values() for part in depends(text, given=files)]
+    texts = texts_of(files)
+    parts = [part for text in texts.values() for part in depends(text, given=texts)]
     key = key_of(compiler_version(), *LINK, *flags, *named, *_flat(files), *parts)
 
     def make(path: Path) -> None:
         objects = kernel_objects(kernels, flags)
         try:
             _build(files, objects, flags, path)
-        except ToolError:  # objects in the cache may be damaged: try again with new ones
+        except ToolError:  # objects in the cache may be damaged: try again with new ones, and with plain C
             forget(*objects)
-            _build(files, kernel_objects(kernels, flags), flags, path)
+            _build({**plain(), **header} if plain else files, kernel_objects(kernels, flags), flags, path)
 
     return cached("library", key, ".so", make)
 
@@ -132,7 +142,7 @@ def _together(names: list[str], flags: tuple[str, ...]) -> list[Path]:
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            write_texts(folder, {**headers, JOINED: text})
+            write_files(folder, {**headers, JOINED: text})
             compile_c([*FLAGS, *flags, "-I", folder, "-I", str(C_FOLDER), "-c", f"{folder}/{JOINED}", "-o", str(path)])
 
     if len(names) < 2:
@@ -159,7 +169,7 @@ def object_of(source: Path, kind: str, flags: tuple[str, ...]) -> Path:
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            write_texts(folder, own_header(source))
+            write_files(folder, own_header(source))
             compile_c([*FLAGS, *flags, "-I", folder, "-I", str(C_FOLDER), "-c", str(source), "-o", str(path)])
 
     return cached(kind, object_key(source, flags), f"-{source.stem}.o", make)
@@ -178,11 +188,13 @@ def _object_key(source: Path, flags: tuple[str, ...], compiler: str) -> str:
 _installed_key = cache(_object_key)
 
 
-def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], target: Path) -> None:
-    # the generated part only calls kernels: there is nothing to optimise
-    common, files = [*FLAGS, "-O1", *flags, "-I", str(C_FOLDER)], joined(files)
+def _build(files: Files, objects: list[Path], flags: tuple[str, ...], target: Path) -> None:
+    texts = texts_of(files)
+    files = {**{name: files[name] for name in files if name not in texts}, **joined(texts)}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        write_texts(folder, files)
+        # the generated part only calls kernels: there is nothing to optimise
+        common = [*FLAGS, "-O1", *flags, "-I", str(C_FOLDER), "-I", folder]
+        write_files(folder, files)
         sources = [Path(folder) / name for name in sorted(files) if name.endswith(".c")]
         made = [str(s.with_suffix(".o")) for s in sources]
         list(pool.map(lambda so: compile_c([*common, "-c", str(so[0]), "-o", so[1]]), zip(sources, made)))
@@ -190,9 +202,13 @@ def _build(files: dict[str, str], objects: list[Path], flags: tuple[str, ...], t
         compile_c([*common, "-shared", *link, *made, *map(str, objects), "-o", str(target)])
 
 
-def write_texts(folder: str, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        (Path(folder) / name).write_text(text)
+def write_files(folder: str | Path, files: Files) -> None:
+    for name, content in files.items():
+        (Path(folder) / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def texts_of(files: Files) -> dict[str, str]:
+    return {name: content for name, content in files.items() if isinstance(content, str)}
 
 
 def compile_c(arguments: list[str]) -> None:
@@ -215,7 +231,7 @@ def _run(command: list[str]):
         raise ToolError(f"cannot run the C compiler: {e}", where=command[0], hint=CC_HINT) from e
 
 
-def _flat(files: dict[str, str]) -> list[str]:
+def _flat(files: Files) -> list[str | bytes]:
     return [part for name in sorted(files) for part in (name, files[name])]
 
 
