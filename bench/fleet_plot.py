@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 340, 260, 40, 34, 40
-COLOURS = {"base": "#8a8a8a", "alone": "#c2571a", "pooled": "#6a51a3", "fleet": "#1f77b4", "fleet + own": "#1b7f3b"}
-PANELS = {"inside": ("base", "alone", "pooled", "fleet", "fleet + own"), "outside": ("base", "pooled", "fleet")}
+COLOURS = {"base": "#8a8a8a", "alone": "#c2571a", "pooled": "#6a51a3", "fleet": "#1f77b4", "fleet + own": "#1b7f3b",
+           "own by tests": "#0b3d1c"}  # fmt: skip
+PANELS = {"inside": tuple(COLOURS), "outside": ("base", "pooled", "fleet")}
 TITLES = {"inside": "wearers in the fleet", "outside": "wearers outside, no labels"}
 
 
@@ -17,7 +18,7 @@ def plot(rows: list[dict], low: float = 65, high: float = 95) -> str:
     some = [r for r in rows if r["epochs"] == min(row["epochs"] for row in rows)]
     body = [panel(some, part, i * WIDTH, low, high) for i, part in enumerate(PANELS)]
     total = WIDTH * len(PANELS)
-    keys = [_key(way, 46 + 110 * i) for i, way in enumerate(COLOURS)]
+    keys = [_key(way, 46 + 105 * i) for i, way in enumerate(COLOURS)]
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} {HEIGHT + 24}" font-family="sans-serif" '
             f'font-size="11" role="img" aria-label="accuracy by labelled windows">'
             f'<rect width="100%" height="100%" fill="white"/>{"".join(body + keys)}</svg>\n')  # fmt: skip

@@ -89,7 +89,11 @@ class Proxy:
     def _accept(self) -> None:
         while True:
             near = self.listening.accept()[0]
-            far, asked = socket.create_connection(self.target), {"now": "?"}
+            try:
+                far, asked = socket.create_connection(self.target), {"now": "?"}
+            except OSError:  # a poll after the server's end
+                near.close()
+                continue
             for source, sink, up in ((near, far, True), (far, near, False)):
                 threading.Thread(target=self._pump, args=(source, sink, up, asked), daemon=True).start()
 
