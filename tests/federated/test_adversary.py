@@ -1,4 +1,4 @@
-"""Attacks on secure aggregation, one test each: the claims of docs/federated.md, "What it protects from".
+"""Attacks on secure aggregation, one test each: the claims of docs/federated-secure.md, "What it protects from".
 
 The server is the adversary in most of them: it passes every message on, and may change any. In the others a device is.
 """

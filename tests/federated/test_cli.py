@@ -9,6 +9,7 @@ from insitu.cli import main
 from insitu.errors import DataError
 from insitu.federated.processes import free_port
 from tests.federated.fleet import fresh, samples
+from tests.learners import imported
 
 pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[flower]"')
 
@@ -53,6 +54,7 @@ def test_a_page_is_made_of_records_that_do_not_say_who_trained_what(tmp_path):
 @pytest.mark.parametrize("line, words", [
     ("simulate", "FILE is missing"),
     ("simulate {learner}", "--data is missing"),
+    ("simulate {folder}/no.onnx --data {data}", "no.onnx: no such file"),
     ("simulate {learner} --data {data} --strategy fedsomething", "unknown strategy 'fedsomething'"),
     ("simulate {learner} --each {data} {data} --strategy fedsomething", "2 devices, 64 samples to learn from"),
     ("simulate {learner} --each {folder} --strategy fedsomething", "1 devices, 32 samples to learn from"),
@@ -105,3 +107,17 @@ def test_a_fleet_without_devices_is_refused():
 
     with pytest.raises(DataError, match="needs a device"):
         simulate(fresh(), [])
+
+
+def test_a_simulation_takes_a_model_and_devices_with_one_sample_or_tests_of_their_own(tmp_path):
+    """A model is compiled first; a device with a single sample has none to test on."""
+    from insitu.cli.fleet import _compiled, _of_file
+
+    x, y = samples(40, 1)
+    np.savez(tmp_path / "all.npz", x=x, y=y)
+    np.savez(tmp_path / "one.npz", x=x[:1], y=y[:1])
+    np.savez(tmp_path / "own.npz", x_train=x[:30], y_train=y[:30], x_test=x[30:], y_test=y[30:])
+    imported().save(tmp_path / "model.insitu")
+    learner = _compiled(tmp_path / "model.insitu", str(tmp_path / "all.npz"))
+    parts = [_of_file(learner, tmp_path / name, 0) for name in ("one.npz", "own.npz", "all.npz")]
+    assert [(len(learn[1]), len(test[1])) for learn, test in parts] == [(1, 0), (30, 10), (32, 8)]

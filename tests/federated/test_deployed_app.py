@@ -91,3 +91,23 @@ def test_a_device_that_leaves_early_keeps_the_last_model(tmp_path):
     kept, wanted = insitu.open(tmp_path / "mine.insitu"), member
     wanted.take(member.held, fleet.catalogue)
     assert all((kept.device.state()[n] == a).all() for n, a in wanted.learner.device.state().items())
+
+
+def test_a_device_with_another_scheme_joins_a_server_that_has_its_learner_also(tmp_path):
+    fresh().save(tmp_path / "g.insitu")
+    fresh("head").save(tmp_path / "small.insitu")
+    for k, (x, y) in enumerate(members(3)):
+        np.savez(tmp_path / f"{k}.npz", x=x, y=y)
+    given = {"learners": str(tmp_path / "g.insitu"), "also": str(tmp_path / "small.insitu"), "clients": 3, "rounds": 2,
+             "output": str(tmp_path / "out.insitu"), "rate": 0.02, "own": 1}  # fmt: skip
+    grid = Restarting(tmp_path, 3)
+    grid.given[2] |= {"learner": str(tmp_path / "small.insitu"), "output": str(tmp_path / "mine.insitu")}
+    serve(grid, given)  # type: ignore[arg-type]
+    about = json.loads((tmp_path / "out.insitu.json").read_text())
+    assert not about["dropped"] and [r["replies"] for r in about["rounds"]] == [3, 3]
+    assert {w["node"]: w["program"] for w in about["rounds"][-1]["who"]} == {0: 0, 1: 0, 2: 1}
+    assert len(about["own"]) == 3 and keep_model(grid.given[2]) == tmp_path / "mine.insitu"
+    (tmp_path / "2.memory").unlink()
+    serve(grid, {k: v for k, v in given.items() if k != "also"})  # type: ignore[arg-type]
+    about = json.loads((tmp_path / "out.insitu.json").read_text())
+    assert {d["node"] for d in about["dropped"]} == {2} and "serve --also names it" in about["dropped"][0]["why"]

@@ -22,7 +22,7 @@ from flwr.app import Error, Message
 from flwr.serverapp.strategy import FedAdam, FedAvg
 
 from insitu.federated import app as federated_app
-from insitu.federated.app import client_app, run_rounds
+from insitu.federated.app import client_app, run_rounds, task_of
 from insitu.federated.checkpoint import read_checkpoint, write_checkpoint
 from insitu.federated.named import strategy_of
 from insitu.federated.outcome import outcome_of
@@ -186,6 +186,41 @@ def test_damaged_checkpoints_and_memories_are_refused_by_name(tmp_path):
     for data in damaged(member.kept(), 60):
         with pytest.raises(DataError, match="kept: (is damaged|unpacks to more)"):
             member.keep(data)
+
+
+def rewritten(path, **changed) -> None:
+    """A checkpoint with other contents, as somebody would forge it."""
+    with np.load(path) as found:
+        arrays = {**found, **changed}
+    with path.open("wb") as out:
+        np.savez(out, **arrays)
+
+
+def test_a_forged_checkpoint_with_nonsense_in_it_is_refused_by_name(tmp_path):
+    path = tmp_path / "rounds"
+    run_rounds(Deltas(everyone(FedAvg), [fresh()]), Here(apps()), 1, SETTINGS, path, 60)
+    whole, made = path.read_bytes(), Deltas(everyone(FedAvg), [fresh()])
+    name = next(n for n in np.load(path).files if n.startswith("array/"))
+    histories = [b"[]", b"{}", b'{"traffic": [7], "dropped": [], "scored": {}}',
+                 b'{"traffic": [{"x": 1}], "dropped": [], "scored": {}}',
+                 b'{"traffic": [], "dropped": [], "scored": {"a": 1}}']  # fmt: skip
+    forged = [{"history": np.frombuffer(h, np.uint8)} for h in histories]
+    forged += [{name: np.full_like(np.load(path)[name], NAN)}, {"round": np.int64(-3)}, {"round": np.zeros(3)}]
+    for changed in forged:
+        path.write_bytes(whole)
+        rewritten(path, **changed)
+        with pytest.raises(DataError, match="rounds: is damaged"):
+            read_checkpoint(path, made)
+    path.write_bytes(whole)
+    assert read_checkpoint(path, made)[0] == 1
+
+
+@pytest.mark.parametrize("asked", [{"epochs": 10**9}, {"epochs": -1}, {"rate": 1e30}, {"rate": NAN}, {"epochs": "many"},
+                                   {"alone": 10**9}, {"more": 1e9}, {"pull": 2.0}], ids=str)  # fmt: skip
+def test_a_server_that_asks_for_nonsense_is_refused(asked):
+    with pytest.raises(DataError, match="the server asks for"):
+        task_of({"server-round": 1, **asked})
+    assert task_of({"epochs": 2, "rate": 0.02, "alone": -1}).epochs == 2
 
 
 def test_a_device_says_to_its_owner_why_it_cannot_answer(tmp_path):

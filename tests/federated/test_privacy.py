@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from insitu.errors import DataError
-from insitu.federated.delta import read_head
+from insitu.federated.delta import base_hash, read_delta, read_head
 from insitu.federated.handout import base_of
 from insitu.federated.member import Member, Task
 from insitu.federated.privacy import Noise, private
 from insitu.federated.rounds import Fleet
-from tests.federated.fleet import fresh, members
+from tests.federated.fleet import fresh, members, samples
 
 
 def change(scale: float) -> dict[str, np.ndarray]:
@@ -57,3 +57,21 @@ def test_noise_that_protects_nothing_is_refused():
     for bad in ({"multiplier": 0.0}, {"clip": 0.0}, {"kind": "none"}, {"delta": 0.0}):
         with pytest.raises(DataError, match="no such noise"):
             Noise(**{"multiplier": 1.0, "clip": 1.0, **bad})
+
+
+def test_a_plain_change_tells_the_label_of_a_single_sample_and_noise_hides_it():
+    """Why docs/federated.md says that a server which sees single changes can learn about samples."""
+    x, y = samples(20, 3)
+    fleet = Fleet([Member(fresh(), x, y)])
+    packed = fleet.handout.next(fleet.arrays).packed
+
+    def guessed(noise: Noise | None) -> int:
+        right = 0
+        for k in range(len(y)):
+            member = Member(fresh(), x[k : k + 1], y[k : k + 1], noise=noise)
+            delta = member.train(packed, fleet.catalogue, Task(1, 0.02)).delta
+            change, _ = read_delta(delta, member.units, base_hash(packed))
+            right += int(change["head.bias"].argmax() == y[k])
+        return right
+
+    assert guessed(None) == 20 and guessed(Noise(1.0, 0.1)) < 15

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from insitu.errors import DataError
+from insitu.federated.catalogue import catalogue_in
 from insitu.federated.handout import HEAD_BYTES, Handout, OtherBase, base_of, received
 from insitu.federated.member import Member, Task
 from insitu.federated.rounds import Fleet
+from insitu.federated.units import units_of
 from tests.federated.fleet import fresh, members, samples
 
 pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[flower]"')
@@ -286,3 +288,33 @@ def test_a_device_that_lost_the_model_asks_for_the_whole_one_in_the_same_round(t
     found.round(grid, 3, {n: a * np.float32(1.01) for n, a in found.first.items()}, config, 60)
     assert found.traffic[-1].replies == 4 and not found.dropped
     assert found.traffic[-1].down == usual + len(found.handout.base.packed) + HEAD_BYTES  # type: ignore
+
+
+# unlike devices that know only their own program ------------------------------------------------
+
+
+def test_devices_with_other_schemes_hear_from_the_server_what_the_fleet_exchanges(tmp_path):
+    """Two train everything, two the head: the model is that of plain rounds, and what a device keeps says it, too."""
+    schemes = ["full", "full", "head", "head"]
+    made = [client_app(lambda _, s=s, d=d: Member(fresh(s), *d), memory=lambda c: tmp_path / str(c.node_id))
+            for s, d in zip(schemes, members())]  # fmt: skip
+    found = Deltas(everyone(FedAvg), [fresh(), fresh("head")])
+    run_rounds(found, Here(made), 2, SETTINGS, None, 60)
+    wanted = Fleet([Member(fresh(s), *d) for s, d in zip(schemes, members())])
+    for number in (1, 2):
+        wanted.round(Task(epochs=2, rate=0.02, seed=1000 * number))
+    assert not found.dropped and {w["program"] for w in found.traffic[-1].who} == {0, 1}
+    for name, a in wanted.arrays.items():
+        np.testing.assert_allclose(found.first[name], a, rtol=1e-4, atol=2e-5 * np.abs(a).max(), err_msg=name)
+    left = Member(fresh("head"), *members()[2])
+    left.keep((tmp_path / "2").read_bytes())
+    assert left.catalogue.shapes == found.catalogue.shapes and left.evaluate(left.held, left.catalogue)["accuracy"] > 0
+
+
+@pytest.mark.parametrize("text", [
+    "", "{", "[]", "[[1,2]]", '[["head.weight",[4,8],[9,9]]]', '[["x",[99999,99999],[]]]',
+    '[["head.weight",[-4,8],[]]]', '[["head.weight",[4,9],[]]]', b"[]", "[" * 500_000, "[" * 2_000_000,
+], ids=lambda text: str(text)[:30])  # fmt: skip
+def test_a_catalogue_that_makes_no_sense_is_refused(text):
+    with pytest.raises(DataError, match="what the fleet exchanges is damaged|does not exchange"):
+        catalogue_in(text, units_of(fresh("head").graphs))

@@ -36,5 +36,7 @@ def test_too_few_samples_are_refused():
 def test_a_device_with_a_file_of_its_own_keeps_a_fifth_for_its_test():
     learn, test = kept_apart(Samples((np.zeros((11, 2), np.float32),), np.zeros(11, np.int64)))
     assert len(test) == 2 and sorted([*learn, *test]) == list(range(11))
-    with pytest.raises(DataError, match="needs two samples"):
-        kept_apart(Samples((np.zeros((1, 2), np.float32),), np.zeros(1, np.int64)), where="a.npz")
+    learn, test = kept_apart(Samples((np.zeros((1, 2), np.float32),), np.zeros(1, np.int64)))
+    assert list(learn) == [0] and len(test) == 0  # a single sample is to learn from
+    with pytest.raises(DataError, match="a.npz: a device needs a sample"):
+        kept_apart(Samples((np.zeros((0, 2), np.float32),), np.zeros(0, np.int64)), where="a.npz")

@@ -60,7 +60,7 @@ def simulated(arguments) -> int:
         _secured(arguments),
         arguments.weight,
     )
-    found = simulate(learner, devices, plan, _settings(arguments))
+    found = simulate(learner, devices, plan, _settings(arguments), also=_others(arguments))
     if output:
         found.learner.save(output)
     return _shown(arguments, found.about, [output] if output else [])
@@ -96,10 +96,14 @@ def _files(paths) -> list[Path]:
 
 
 def _of_file(learner, path: Path, seed: int):
-    """The samples of a device that has a file of its own."""
+    """The samples of a device that has a file of its own: its x_test, or every fifth sample, is for the test."""
+    from insitu.data import read_held_out
     from insitu.federated.split import kept_apart
 
     data = _samples(learner, str(path))
+    if read_held_out(path, learner.graphs["predict"]) is not None:
+        test = learner.samples(str(path), part="test")
+        return (data.inputs[0], data.labels), (test.inputs[0], test.labels)
     return _shared(data, kept_apart(data, seed, str(path)))
 
 
@@ -119,11 +123,12 @@ def served(arguments) -> int:
     from insitu.federated.serving import Served, serve
 
     output = _learner_file(arguments.output or "together.insitu")
-    learner = _learner(arguments)
-    learner.device.info()  # built before the first device joins
+    for learner in (_learner(arguments), *_others(arguments)):
+        learner.device.info()  # built before the first device joins
+    also = "|".join(str(path.resolve()) for path in arguments.also)
     settings = {**_settings(arguments), "clients": arguments.clients, "rounds": arguments.rounds,
                 "strategy": arguments.strategy, "personal": arguments.personal, "coding": arguments.coding,
-                "own": arguments.own, "weight": arguments.weight, **_private(arguments)}  # fmt: skip
+                "own": arguments.own, "weight": arguments.weight, "also": also, **_private(arguments)}  # fmt: skip
     place = arguments.host, arguments.port, _secure(arguments)
     wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
     about = serve(wanted, lambda address: say(f"listening on {address}\n  to join: insitu fleet join "
@@ -245,7 +250,33 @@ def _learner(arguments):
 
     if arguments.file is None:
         raise _missing("FILE", "a learner: insitu train MODEL --data ... -o learner.insitu makes one")
+    if arguments.what == "simulate" and arguments.data and arguments.file.suffix != ".insitu":
+        return _compiled(arguments.file, arguments.data)
     return open_learner(arguments.file)
+
+
+def _others(arguments) -> list:
+    """The learners of devices with other schemes."""
+    from insitu.learner.file import open_learner
+
+    return [open_learner(path) for path in arguments.also]
+
+
+def _compiled(model: Path, data: str):
+    """A model as `insitu train` would begin with it: a simulated fleet needs no file that all devices share."""
+    from argparse import ArgumentParser
+
+    from insitu.cli import train
+    from insitu.errors import Error
+
+    parser = ArgumentParser()
+    train.arguments(parser)
+    try:
+        learner, _ = train.build(parser.parse_args([str(model), "--data", data]), data)
+    except Error as e:
+        hint = f"{e.hint}; with such options: insitu train {model.name} ... -o g.insitu, then g.insitu here"
+        raise type(e)(e.what, where=e.where, hint=hint if e.hint else "") from e
+    return learner
 
 
 def _learner_file(path) -> Path:

@@ -28,6 +28,8 @@ def arguments(parser) -> None:
     fleet.add_argument("--rounds", type=count, default=3, metavar="N", help="(3)")
     fleet.add_argument("--share", type=share, metavar="S", help="share of the devices in each round (all)")
     fleet.add_argument("--strategy", default="fedavg", metavar="NAME", help="fedavg, fedprox, fedadam, fedmedian, ...")
+    fleet.add_argument("--also", type=Path, nargs="+", default=(), metavar="FILE", help="serve: learners of devices "
+                       "with other schemes of the same model; simulate: devices have these in turn")  # fmt: skip
     fleet.add_argument("--weight", type=rate, default=3.0, metavar="W", help="serve, simulate: a device counts for at "
                        "most W times the median number of samples (3)")  # fmt: skip
     fleet.add_argument("--coding", choices=CODINGS, default="int8",

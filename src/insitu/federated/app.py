@@ -19,13 +19,14 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from insitu.errors import DataError
-from insitu.federated.catalogue import Catalogue, catalogue_of
+from insitu.federated.catalogue import Catalogue
 from insitu.federated.checkpoint import read_checkpoint, write_checkpoint
 from insitu.federated.handout import OtherBase, received
 from insitu.federated.member import Member, Task
+from insitu.federated.noted import said
 from insitu.federated.present import PATIENCE, Present
 from insitu.federated.scored import SEEN, UNTESTED, WEIGHT
-from insitu.federated.strategy import BASE, DELTA, LEFT_OUT, LOSS, RECORD, SAMPLES, WANTS, Deltas, as_record
+from insitu.federated.strategy import BASE, CATALOGUE, DELTA, LEFT_OUT, LOSS, RECORD, SAMPLES, WANTS, Deltas, as_record
 from insitu.federated.units import Arrays
 from insitu.files import write_whole
 
@@ -35,6 +36,14 @@ ALONE, MORE = "alone", "more"  # passes of a device by itself before it is evalu
 AS_FITS = -1  # as many passes as follow from a device's samples
 OVER = "over"  # nothing comes after this message
 TASK = {"epochs": int, "rate": float, "head_rate": float, "seed": int, "pull": float}
+MOST = {
+    "epochs": 1000,
+    "rate": 100.0,
+    "head_rate": 100.0,
+    "pull": 1.0,
+    ALONE: 1000,
+    MORE: 100_000,
+}  # that a server may ask
 
 
 Event = dict[str, Any]  # what a device did, for its owner
@@ -45,14 +54,14 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
                memory: Callable[[Context], Path | None] = lambda context: None,
                told: Tell = lambda context, member, event: None) -> ClientApp:  # fmt: skip
     """The app of a device; `member_of` gives its learner and samples, `memory` the file of what it keeps, and `told`
-    hears of every message that was answered or failed. Unlike devices need the fleet's catalogue."""
+    hears of every message that was answered or failed. The catalogue is what the server says, unless it is given."""
     app = ClientApp()
 
     @app.train()
     @_telling(told)
     def train(message: Message, context: Context) -> Message:
         member, settings = _member(member_of, context, memory), message.content.config_records[RECORD]
-        shared = catalogue or catalogue_of([member.units])
+        shared = catalogue or _shared(settings, member)
         try:
             settings = _with_model(settings, member, shared)
         except OtherBase:
@@ -76,7 +85,7 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
     @_telling(told)
     def evaluate(message: Message, context: Context) -> Message:
         member, settings = _member(member_of, context, memory), message.content.config_records[RECORD]
-        shared = catalogue or catalogue_of([member.units])
+        shared = catalogue or _shared(settings, member)
         try:
             _with_model(settings, member, shared)
         except OtherBase:
@@ -162,6 +171,11 @@ def _under_masks(context: Context, settings: ConfigRecord, member: Member, catal
     return answer
 
 
+def _shared(settings: ConfigRecord, member: Member) -> Catalogue:
+    member.told = str(settings.get(CATALOGUE, ""))
+    return member.catalogue
+
+
 def _with_model(settings: ConfigRecord, member: Member, catalogue: Catalogue) -> ConfigRecord:
     """The settings with the whole model in them, if there is one; the device keeps it."""
     if BASE not in settings and PHASE in settings:
@@ -176,10 +190,20 @@ def _wants_whole(message: Message) -> Message:
 
 def task_of(settings: Mapping[str, object]) -> Task:
     """The task in a message's settings. FedProx calls its pull proximal-mu."""
+    _check_asked(settings)
     known = {name: kind(settings[name]) for name, kind in TASK.items() if name in settings}  # type: ignore[operator]
     mu = settings.get("proximal-mu")
     pull = float(mu) / (1 + float(mu)) if isinstance(mu, int | float) and mu > 0 else 0.0
     return Task(**{"seed": 1000 * int(settings.get("server-round", 0)), "pull": pull, **known})  # type: ignore
+
+
+def _check_asked(settings: Mapping[str, object]) -> None:
+    """A device does not learn for ever, or with rates that make no sense, because a server says so."""
+    for name, most in MOST.items():
+        value = settings.get(name, 0)
+        least = AS_FITS if name == ALONE else 0
+        if not isinstance(value, int | float) or not least <= value <= most:  # also not a number
+            raise DataError(f"the server asks for {name} {said(value)}, not a number up to {most:g}", where="task")
 
 
 Settings = Mapping[str, int | float | str]

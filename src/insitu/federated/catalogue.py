@@ -1,13 +1,16 @@
 """What a fleet exchanges: every tensor that one of its programs trains, whatever scheme each device has.
 
 A device that trains some channels of a weight and one that trains all of it meet in one tensor, which has the channels
-that anybody trains. `part` is what a device needs of it, `put` writes what it learned back.
+that anybody trains. `part` is what a device needs of it, `put` writes what it learned back. A device knows only its own
+program: a server with several tells it what the others train (`text`, `catalogue_in`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -60,6 +63,11 @@ class Catalogue:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: t.shape for name, t in self.tensors.items()}
 
+    @property
+    def text(self) -> str:
+        """As a server tells it to devices."""
+        return json.dumps([[t.name, t.whole, t.channels] for t in self.tensors.values()], separators=(",", ":"))
+
     def part(self, units: Iterable[Unit], arrays: Mapping[str, np.ndarray]) -> Arrays:
         """What a program needs of the fleet's arrays."""
         return {u.name: np.ascontiguousarray(self.tensors[u.name].part(u, arrays[u.name])) for u in units}
@@ -77,6 +85,39 @@ class Catalogue:
         for u in units:
             self.tensors[u.name].put(u, part[u.name], found[u.name])
         return found
+
+
+MOST_TEXT, MOST_NUMBERS = 1 << 20, 1 << 26  # of a catalogue that a server may tell
+
+
+def catalogue_in(text: object, units: Program) -> Catalogue:
+    """The catalogue that a server tells a device with these units; a DataError if it is not one, or not theirs."""
+    try:
+        if not isinstance(text, str) or len(text) > MOST_TEXT:
+            raise ValueError("is too long, or no text")
+        found = {str(n): Tensor(str(n), tuple(map(int, w)), tuple(map(int, c))) for n, w, c in json.loads(text)}
+        if any(min(t.whole, default=1) < 1 or not _ascending(t) for t in found.values()):
+            raise ValueError("has a tensor that cannot be")
+        if sum(prod(t.whole) for t in found.values()) > MOST_NUMBERS:
+            raise ValueError("has too many numbers")
+    except (ValueError, TypeError, RecursionError) as e:
+        raise DataError(f"what the fleet exchanges is damaged: {e}", where="server") from e
+    for u in units:
+        t = found.get(u.name)
+        if t is None or t.whole != u.shape or not _has(t, u):
+            raise DataError(f"the fleet does not exchange {u.name} as this device has it", where="server",
+                            hint="a learner of the server's own model; serve --also names other schemes")  # fmt: skip
+    return Catalogue(dict(sorted(found.items())))
+
+
+def _ascending(t: Tensor) -> bool:
+    """Are its channels some of those that there are, each once, in order?"""
+    rising = all(a < b for a, b in zip(t.channels, t.channels[1:]))
+    return rising and (not t.channels or (t.channels[0] >= 0 and t.channels[-1] < t.whole[-1]))
+
+
+def _has(t: Tensor, u: Unit) -> bool:
+    return not t.channels or (bool(u.channels) and set(u.channels) <= set(t.channels))
 
 
 def exchanged(units: Iterable[Unit], personal: Sequence[str] = ()) -> Program:

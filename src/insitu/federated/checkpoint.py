@@ -44,8 +44,10 @@ def read_checkpoint(path: Path, strategy: Deltas) -> tuple[int, Arrays]:
             arrays = {name.removeprefix("array/"): found[name] for name in found.files if name.startswith("array/")}
             own = {name.removeprefix(OWN): found[name] for name in found.files if name.startswith(OWN)}
             base, handed = found["base"].tobytes(), bool(found["handed"])
-            number, history = int(found["round"]), json.loads(found["history"].tobytes())
-    except UNREADABLE as e:
+            number, history = int(found["round"]), _read_history(json.loads(found["history"].tobytes()))
+        if number < 0 or not all(np.isfinite(a).all() for a in arrays.values()):
+            raise ValueError("has numbers that are not finite")
+    except (*UNREADABLE, AttributeError) as e:
         raise DataError(f"is damaged: {e}", where=str(path), hint="remove it to begin anew") from e
     if {n: a.shape for n, a in arrays.items()} != strategy.catalogue.shapes:
         raise DataError("belongs to another learner", where=str(path), hint="remove it to begin anew")
@@ -62,7 +64,13 @@ def _history(strategy: Deltas) -> dict:
             "scored": {str(n): {str(k): v for k, v in s.items()} for n, s in strategy.scored.items()}}  # fmt: skip
 
 
+def _read_history(found: dict) -> dict:
+    """The same, as the strategy has it."""
+    scored = {int(n): {int(k): float(v) for k, v in s.items()} for n, s in found["scored"].items()}
+    return {"traffic": [Traffic(**t) for t in found["traffic"]], "dropped": [Dropped(**d) for d in found["dropped"]],
+            "scored": scored}  # fmt: skip
+
+
 def _restore(strategy: Deltas, history: dict) -> None:
-    strategy.traffic[:] = [Traffic(**t) for t in history["traffic"]]
-    strategy.dropped[:] = [Dropped(**d) for d in history["dropped"]]
-    strategy.scored.update({int(n): {int(k): v for k, v in s.items()} for n, s in history["scored"].items()})
+    strategy.traffic[:], strategy.dropped[:] = history["traffic"], history["dropped"]
+    strategy.scored.update(history["scored"])

@@ -28,6 +28,7 @@ HEAD = "<4sBBHI8sII"  # magic, version, coding, 0, units, base, samples, body by
 HEAD_BYTES, CRC_BYTES = struct.calcsize(HEAD), 4
 MOST_SAMPLES = 1 << 31
 HASH_BYTES = 8
+OTHER = "the learner of the server; one with another scheme: serve --also names it"
 
 
 def base_hash(packed: bytes) -> bytes:
@@ -58,7 +59,7 @@ def unpack_base(data: bytes, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
         shape = shapes[name]
         rows, size = shape[0] if len(shape) > 1 else 1, int(np.prod(shape, dtype=np.int64))
         if len(data) - at < 4 * rows + 2 * size:
-            raise DataError(f"ends at {len(data)} bytes, in {name}", where="base")
+            raise DataError(f"ends at {len(data)} bytes, in {name}", where="base", hint=OTHER)
         steps = np.frombuffer(data, "<f4", rows, at).astype(np.float64)
         numbers = np.frombuffer(data, "<i2", size, at + 4 * rows).reshape(rows, -1)
         if not np.isfinite(steps).all():
@@ -66,7 +67,7 @@ def unpack_base(data: bytes, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
         found[name] = (numbers * steps[:, None]).astype(np.float32).reshape(shape)
         at += 4 * rows + 2 * size
     if at != len(data):
-        raise DataError(f"has {len(data)} bytes, not {at}", where="base")
+        raise DataError(f"has {len(data)} bytes, not {at}", where="base", hint=OTHER)
     return found
 
 

@@ -21,7 +21,6 @@ from insitu.devices.device import Device
 from insitu.errors import DataError
 from insitu.federated.app import OVER, Event, client_app, run_rounds
 from insitu.federated.attempt import attempt_of
-from insitu.federated.catalogue import catalogue_of
 from insitu.federated.checks import Limits
 from insitu.federated.gateway import Board, Gateway, from_store, with_samples
 from insitu.federated.member import Member
@@ -61,7 +60,8 @@ def server_app() -> ServerApp:
 def serve(grid: Grid, given: dict[str, Any]) -> None:
     """All rounds; writes the learner with the fleet's model, and what happened."""
     output = Path(given["output"])
-    learners = [opened(path) for path in str(given["learners"]).split("|")]
+    paths = f"{given['learners']}|{given.get('also', '')}".split("|")
+    learners = [opened(path) for path in filter(None, paths)]
     personal = tuple(filter(None, str(given.get("personal", "")).split(",")))
     noise = noise_of(given)
     inner = strategy_of(str(given.get("strategy", "fedavg")), int(given["clients"]), noise=noise)
@@ -109,7 +109,7 @@ def keep_model(given: dict[str, Any]) -> Path | None:
     member.keep(memory.read_bytes())
     if not member.held:
         return None
-    member.settle(member.held, catalogue_of([member.units]), passes=member.passes, last=True)
+    member.settle(member.held, member.catalogue, passes=member.passes, last=True)
     return member.learner.save(str(given["output"]))
 
 

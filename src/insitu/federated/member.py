@@ -21,7 +21,7 @@ import numpy as np
 
 from insitu.data import Samples, read_held_out
 from insitu.errors import DataError
-from insitu.federated.catalogue import Catalogue, Program, check_personal, exchanged
+from insitu.federated.catalogue import Catalogue, Program, catalogue_in, catalogue_of, check_personal, exchanged
 from insitu.federated.delta import HASH_BYTES, Sender, base_hash, unpack_base
 from insitu.federated.own import Own, go_on, start_of
 from insitu.federated.privacy import Noise, private
@@ -87,9 +87,15 @@ class Member:
         self.sender = Sender(self.units, coding)
         self._own: Arrays = self._personal()
         self.held = b""  # the last model that came, packed: the next one may come as a difference from it
+        self.told = ""  # what a fleet with several schemes exchanges, as its server said it
         self.asked = b""  # the base of the last answer
         self.revealed: list[bytes] = []  # bases whose sums this device helped to unmask
         self._before: tuple[Arrays, Arrays] = {}, {}  # the personal layers, and what was not sent, before it
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What the fleet exchanges, as the server told it; without a word, what this device does."""
+        return catalogue_in(self.told, self.units) if self.told else catalogue_of([self.units])
 
     def take(self, packed: bytes, catalogue: Catalogue) -> Arrays:
         """Load a base; the personal layers stay as they were. Returns this device's part of it."""
@@ -195,6 +201,7 @@ class Member:
         buffer = io.BytesIO()
         arrays = {f"{kind}/{name}": a for kind, found in parts.items() for name, a in found.items()}
         arrays["held"] = np.frombuffer(self.held, np.uint8)
+        arrays["told"] = np.frombuffer(self.told.encode(), np.uint8)
         arrays["asked"] = np.frombuffer(self.asked, np.uint8)
         arrays["revealed"] = np.frombuffer(b"".join(self.revealed), np.uint8)
         arrays["units"] = np.array(identity((*self.units, *self.personal)))
@@ -212,7 +219,7 @@ class Member:
                 return
             head, body, *counts = found["known"].tolist()
             self.learner.known = Known(head, body, *map(int, counts))
-            self.held = found["held"].tobytes()
+            self.held, self.told = found["held"].tobytes(), found["told"].tobytes().decode()
             self.asked, self.revealed = found["asked"].tobytes(), _hashes(found["revealed"].tobytes())
         except UNREADABLE as e:
             raise DataError(f"is damaged: {e}", where="kept") from e

@@ -65,8 +65,9 @@ class Outcome:
 
 
 def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan: Plan = USUAL,
-             settings: Settings | None = None, processes: int = 2) -> Outcome:  # fmt: skip
-    """Devices are (samples to learn from, samples to test on)."""
+             settings: Settings | None = None, processes: int = 2,
+             also: Sequence[Learner] = ()) -> Outcome:  # fmt: skip
+    """Devices are (samples to learn from, samples to test on); with other schemes, they have these learners in turn."""
     from flwr.serverapp.strategy import Strategy
     from flwr.simulation import run_simulation
 
@@ -75,8 +76,8 @@ def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan:
         raise DataError("a fleet needs a device", hint="devices=[((x, y), (x_test, y_test)), ...]")
     inner: Strategy = strategy_of(plan.strategy, len(devices), plan.share, plan.noise)
     with TemporaryDirectory() as folder, quiet(), bar() as report:
-        written(Path(folder), learner, devices)
-        strategy = deltas_of(inner, [learner], plan.personal, plan.noise, plan.secure, plan.coding)
+        written(Path(folder), [learner, *also], devices)
+        strategy = deltas_of(inner, [learner, *also], plan.personal, plan.noise, plan.secure, plan.coding)
         strategy.limits = Limits(weight=plan.weight)
         strategy.at_once = AT_ONCE * processes
         server = server_app(strategy, plan.rounds, settings, report=report, own=plan.own, alone=True)
@@ -110,24 +111,27 @@ class quiet:  # noqa: N801  used like a function
         logging.getLogger("flwr").setLevel(self._before)
 
 
-def written(folder: Path, learner: Learner, devices: Sequence[tuple[Samples, Samples]]) -> None:
+def written(folder: Path, learners: Sequence[Learner], devices: Sequence[tuple[Samples, Samples]]) -> None:
     """The files of the devices."""
-    learner.save(folder / "learner.insitu")
+    for i, each in enumerate(learners):
+        each.save(folder / f"{i}.insitu")
     for i, ((x, y), (x_test, y_test)) in enumerate(devices):
         np.savez(folder / f"{i}.npz", x=x, y=y, x_test=x_test, y_test=y_test)
 
 
 @cache
-def learner_in(folder: str) -> tuple[Learner, Start]:
-    """The learner of this worker process, and its first model."""
-    found = open_learner(Path(folder) / "learner.insitu")
+def learner_in(path: Path) -> tuple[Learner, Start]:
+    """A learner of this worker process, and its first model."""
+    found = open_learner(path)
     return found, start_of(found)
 
 
 def member(folder: str, number: int, plan: Plan) -> Member:
     """One device. The worker's learner plays it, from the first state."""
-    learner, first = learner_in(folder)
+    programs = len(list(Path(folder).glob("*.insitu")))
+    learner, first = learner_in(Path(folder) / f"{number % programs}.insitu")
     first.load(learner)
     with np.load(Path(folder) / f"{number}.npz") as data:
-        return Member(learner, data["x"], data["y"], test=(data["x_test"], data["y_test"]), personal=plan.personal,
+        test = (data["x_test"], data["y_test"]) if len(data["y_test"]) else None
+        return Member(learner, data["x"], data["y"], test=test, personal=plan.personal,
                       coding=plan.coding, noise=plan.own_noise, secure=plan.secure)  # fmt: skip

@@ -29,9 +29,9 @@ def divided(data: Samples, clients: int, seed: int = 0, unlike: float | None = N
 
 
 def kept_apart(data: Samples, seed: int = 0, where: str = "") -> Part:
-    """The samples of one device, of which every fifth is for its test."""
-    if len(data) < 2:
-        raise DataError("a device needs two samples: one to learn from, one to test on", where=where)
+    """The samples of one device, of which every fifth is for its test; a single one is to learn from."""
+    if len(data) == 0:
+        raise DataError("a device needs a sample to learn from", where=where)
     return _tested(np.random.default_rng(seed).permutation(len(data)))
 
 
@@ -55,5 +55,5 @@ def _filled(parts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _tested(part: np.ndarray) -> Part:
-    count = max(1, len(part) // TESTED)
+    count = max(1, len(part) // TESTED) if len(part) > 1 else 0
     return part[count:], part[:count]

@@ -35,6 +35,7 @@ from insitu.learner.measures import MEASURES
 
 RECORD = "insitu"  # the one record of a message, each way: one object on the wire
 BASE, DELTA, SAMPLES, LOSS, LEFT_OUT = "base", "delta", "samples", "loss", "left-out"
+CATALOGUE = "catalogue"  # what a fleet with several schemes exchanges
 WANTS = "wants-whole-base"  # the answer of a device that does not have the last model
 ROBUST = (flower.FedMedian, flower.FedTrimmedAvg, flower.Krum, flower.MultiKrum, flower.Bulyan)  # a few may lie
 MOST_LOSS = 1e30  # that is shown
@@ -79,6 +80,11 @@ class Deltas(Strategy):
         return exchanged(units_of(learner.graphs), self.personal)
 
     @property
+    def told(self) -> dict[str, str]:
+        """A device knows its own program; of a fleet with several, it must hear what the others train."""
+        return {CATALOGUE: self.catalogue.text} if len(self.programs) > 1 else {}
+
+    @property
     def initial_arrays(self) -> ArrayRecord:
         """The model at the start, for `start(initial_arrays=...)`."""
         return as_record(self.first)
@@ -120,7 +126,7 @@ class Deltas(Strategy):
         made = list(self.strategy.configure_train(server_round, as_record(base.arrays), config, grid))
         self.traffic.append(Traffic(server_round))
         self.asked = {m.metadata.dst_node_id for m in made}
-        return [_slim(m, self._blob(m.metadata.dst_node_id)) for m in made]
+        return [_slim(m, self._blob(m.metadata.dst_node_id), self.told) for m in made]
 
     def configure_evaluate(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord,
                            grid: Grid) -> Iterable[Message]:  # fmt: skip
@@ -129,7 +135,7 @@ class Deltas(Strategy):
         blobs = [(m, self.handout.blob_for(m.metadata.dst_node_id)) for m in made]
         self.tested_bytes += sum(len(blob) for _, blob in blobs)
         self.asked = {m.metadata.dst_node_id for m, _ in blobs}
-        return [_slim(m, blob) for m, blob in blobs]
+        return [_slim(m, blob, self.told) for m, blob in blobs]
 
     # back -------------------------------------------------------------------------------------
 
@@ -244,10 +250,10 @@ def as_arrays(record: ArrayRecord) -> Arrays:
     return {name: a.numpy() for name, a in record.items()}
 
 
-def _slim(message: Message, blob: bytes) -> Message:
+def _slim(message: Message, blob: bytes, told: Mapping[str, str]) -> Message:
     """The same message with one record: the settings, and the model as one blob."""
     settings = {k: v for record in message.content.config_records.values() for k, v in record.items()}
-    message.content = RecordDict({RECORD: ConfigRecord({**settings, BASE: blob})})
+    message.content = RecordDict({RECORD: ConfigRecord({**settings, **told, BASE: blob})})
     return message
 
 

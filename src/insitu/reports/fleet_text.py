@@ -103,12 +103,12 @@ def privacy(about: Mapping[str, Any]) -> list[str]:
 
 
 def counted(about: Mapping[str, Any]) -> list[str]:
-    """Devices that count for less than they claim, in the first round in which they do."""
+    """Devices that count for less than they say, in the first round in which they do."""
     found: dict[int, str] = {}
     for r in about["rounds"]:
         for w in r.get("who", []):
             if "claimed" in w:
-                words = f"device {w['node']} claims {w['claimed']:,} samples, counts for {w['samples']:,}"
+                words = f"device {w['node']} says {w['claimed']:,} samples, counts for {w['samples']:,} (--weight)"
                 found.setdefault(w["node"], f"{'weight':<9}round {r['round']}, {words}")
     return list(found.values())
 

@@ -22,7 +22,7 @@ def who(about: Mapping[str, Any]) -> str:
         return ""
     words = "Samples of a device, rounds in which its change was averaged, and bytes sent to it and received from it."
     if any("claimed" in w for r in about["rounds"] for w in r.get("who", [])):
-        words += " One that claims far more samples than the others counts for fewer."
+        words += " One with far more samples than most counts for fewer."
     if about.get("secure") is not None:
         words += " Numbers of samples stay hidden."
     tables = card(_schemes(about)) + card(_devices(about))

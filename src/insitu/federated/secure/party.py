@@ -11,7 +11,7 @@ pairwise masks. Never both, and only once: either alone leaves its numbers hidde
 
 What a device was told (everybody's keys, the threshold, and the terms: the model's hash and how to learn) is part of
 every letter's key. A server that tells two devices different things, to make all changes but one known to it, gets
-letters that do not open. docs/federated.md says what is not covered.
+letters that do not open. docs/federated-secure.md says what is not covered.
 """
 
 from __future__ import annotations
