@@ -16,6 +16,7 @@ from insitu.exporters.coreml.layers import TABLE
 from insitu.exporters.coreml.net import sizes_of
 from insitu.exporters.written import Options
 from insitu.graph import Case, evaluate, f32
+from insitu.graph.op import lookup
 from insitu.training.train import Recipe
 
 from ..ops.case_library import bind
@@ -32,6 +33,17 @@ MORE = {
              Case("first", (f32(1, 3, 4, 5),), {"axes": (2, 3)})],
     "batch_norm": [Case("image", (f32(1, 3, 2, 5), *[f32(5)] * 4)), Case("flat", (f32(1, 7), *[f32(7)] * 4)),
                    Case("first", (f32(1, 3, 4, 2), *[f32(3)] * 4), {"axis": 1})],
+    "sum": [Case("image", (f32(1, 3, 4, 5),), {"axes": (1, 2)})],
+    "log_softmax": [Case("flat", (f32(1, 7),)), Case("image", (f32(1, 2, 3, 5),))],
+    "gelu": [Case("flat", (f32(1, 9),)), Case("tanh", (f32(1, 3, 2, 5),), {"approximate": "tanh"})],
+    "prelu": [Case("image", (f32(1, 3, 2, 5), f32(5))), Case("one", (f32(1, 9), f32(1)))],
+    "layer_norm": [Case("flat", (f32(1, 9), f32(9), f32(9))), Case("rows", (f32(1, 4, 6), f32(6), f32(6)))],
+    "slice": [Case("image", (f32(1, 5, 6, 4),), {"starts": (0, 1, 0, 1), "stops": (1, 5, 6, 4), "steps": (1, 2, 1, 1)}),
+              Case("flat", (f32(1, 9),), {"starts": (0, 2), "stops": (1, 8), "steps": (1, 3)})],
+    "split": [Case("image", (f32(1, 3, 4, 6),), {"sizes": (2, 4), "axis": 3})],
+    "resize": [Case("twice", (f32(1, 2, 3, 2),), {"size": (4, 9)})],
+    "conv_transpose2d": [Case("cut", (f32(1, 3, 2, 3), f32(3, 3, 3, 5), f32(5)),
+                              {"stride": (2, 1), "padding": (1, 0, 1, 1)})],
     "reshape": [Case("flat", (f32(1, 3, 4, 2),), {"shape": (1, -1)}),
                 Case("image", (f32(1, 24),), {"shape": (1, 2, 3, 4)})],
     "transpose": [Case("last", (f32(1, 3, 4, 2),), {"perm": (0, 2, 3, 1)}),
@@ -64,6 +76,7 @@ def test_layers_compute_what_the_op_means(name):
             for i, x in enumerate(bound.feeds)
         }
         want = evaluate(graph, *bound.feeds)
+        want = want[0] if isinstance(want, tuple) else want
         got = evaluated(spec, feeds)["output"]
         np.testing.assert_allclose(got.reshape(-1), want.reshape(-1), rtol=2e-5, atol=2e-5)
         done += 1
@@ -170,3 +183,10 @@ def test_coremltools_opens_the_file_and_the_bytes_are_always_the_same(tmp_path):
     spec = ct.utils.load_spec(str(tmp_path / "net.mlmodel"))
     assert spec.specificationVersion >= 4 and spec.isUpdatable
     assert write(learner, NOTHING).data == write(learner, NOTHING).data == (tmp_path / "net.mlmodel").read_bytes()
+
+
+@pytest.mark.parametrize("op", ["matmul", "cumsum"])
+def test_an_op_that_core_ml_lacks_is_refused_by_its_name(op):
+    bound = bind(lookup(op), lookup(op).cases[0], fixed=False)
+    with pytest.raises(Unsupported, match=f"Core ML cannot express op {op}"):
+        _network(bound.graph, (), False)

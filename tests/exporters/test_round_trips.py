@@ -27,8 +27,10 @@ SHAPE, CLASSES = (2, 7, 6), 3
 # column -> (arithmetic of the learner, its rounding, suffix, options of the export)
 WAYS = {
     ".tflite, float": ("float", None, "tflite", {}),
-    ".tflite, int8": ("int8", "litert", "tflite", {}),
+    ".tflite, int8": ("int8", "single", "tflite", {}),
+    ".tflite, int8, `litert`": ("int8", "litert", "tflite", {}),
     ".onnx, float": ("float", None, "onnx", {}),
+    ".onnx, int8": ("int8", "single", "onnx", {}),
     ".onnx, int8 (qdq)": ("int8", "single", "onnx", {"form": "qdq"}),
     "torch module, float": ("float", None, "", {}),
     "torch module, int8": ("int8", "single", "", {}),
@@ -117,7 +119,8 @@ def words(off: float) -> str:
 
 def possible(name: str, way: str) -> bool:
     """Only a torch module has a module to write into; the checkpoint is int8, and so is its input, unlike in QDQ."""
-    return (name == "torch module" or not way.startswith("torch")) and (name != CHECKPOINT or way == ".tflite, int8")
+    whole = way.startswith((".tflite, int8", ".onnx, int8")) and "qdq" not in way
+    return (name == "torch module" or not way.startswith("torch")) and (name != CHECKPOINT or whole)
 
 
 @pytest.mark.slow

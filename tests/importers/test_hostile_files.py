@@ -130,11 +130,10 @@ def test_an_unknown_operator_is_named_with_its_output():
     assert "CUMSUM" in error and "totals" in error and "tensor 2" in error
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16])
-def test_another_quantisation_than_int8_is_refused_by_the_name_of_the_tensor(dtype):
-    data = one("RELU", [T((1, 4), dtype, 0.1, 0, name="image")], T((1, 4), dtype, 0.1, 0))
+def test_another_quantisation_than_8_bits_is_refused_by_the_name_of_the_tensor():
+    data = one("RELU", [T((1, 4), np.int16, 0.1, 0, name="image")], T((1, 4), np.int16, 0.1, 0))
     error = refused(data, Unsupported)
-    assert "image" in error and np.dtype(dtype).name.upper() in error
+    assert "image" in error and "INT16" in error
 
 
 def test_a_dynamic_dimension_is_refused_by_name_and_a_dynamic_batch_is_not():

@@ -56,13 +56,13 @@ def for_windows(windows: np.ndarray, classes: int, seed: int = 0) -> Graph:
         return builder.graph(_linear(builder, mean(x, axes=(1, 2), name="pool"), "classifier", classes, rng))
 
 
-def for_sounds(sounds: np.ndarray, classes: int, seed: int = 0) -> Graph:
+def for_sounds(sounds: np.ndarray, classes: int, seed: int = 0, listening: Audio = LISTENING) -> Graph:
     """Separable convolutions with batch norm, and the mean, over the features of s16[sounds, rows, samples, 1]."""
-    features = LISTENING.of(sounds[:: -(-len(sounds) // HEARD)])
+    features = listening.of(sounds[:: -(-len(sounds) // HEARD)])
     middle, deviation = float(features.mean()), float(features.std()) or 1.0
     builder, rng = Builder("sounds"), np.random.default_rng(seed)
     with build(builder):
-        x = replace(LISTENING, mean=middle, std=deviation).made(builder)
+        x = replace(listening, mean=middle, std=deviation).made(builder)
         w = _drawn(builder, "stem.weight", (WIDTH, 10, 8, 1), 80, rng)
         x = _normed(builder, conv2d(x, w, stride=(2, 4), padding=(4, 5, 2, 2), name="stem"))
         for k in range(BLOCKS):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from insitu.errors import ModelError
+from insitu.ops._functions import erf
 from insitu.ops._windows import conv_eval, patches, window_counts
 
 Array = np.ndarray
@@ -47,7 +48,21 @@ def _padding(amounts: Any) -> tuple[int, int, int, int]:
     return top, bottom, left, right
 
 
+def deconvolution(p: Any, x: Array) -> Array:
+    """Every input pixel adds its kernel to the output; the padding is cut off."""
+    (kh, kw), (sh, sw), (top, bottom, left, right) = p.kernelSize, p.stride, _padding(p.valid.paddingAmounts)
+    w = _floats(p.weights, (p.kernelChannels, p.outputChannels, kh, kw))
+    _, h, wide = x.shape
+    y = np.zeros((p.outputChannels, (h - 1) * sh + kh, (wide - 1) * sw + kw))
+    for i, j in np.ndindex(h, wide):
+        y[:, i * sh : i * sh + kh, j * sw : j * sw + kw] += np.tensordot(x[:, i, j], w, 1)
+    y = y[:, top : y.shape[1] - bottom, left : y.shape[2] - right]
+    return y + _floats(p.bias, (-1, 1, 1)) if p.hasBias else y
+
+
 def convolution(p: Any, x: Array) -> Array:
+    if p.isDeconvolution:
+        return deconvolution(p, x)
     w = _floats(p.weights, (p.outputChannels, p.kernelChannels, *p.kernelSize)).transpose(0, 2, 3, 1)
     y = conv_eval(x.transpose(1, 2, 0)[None], w, tuple(p.stride), _padding(p.valid.paddingAmounts),
                   tuple(p.dilationFactor) or (1, 1), p.nGroups)[0]  # fmt: skip
@@ -79,6 +94,7 @@ ACTIVATIONS = {
     "ELU": lambda p, x: np.where(x > 0, x, p.alpha * np.expm1(np.minimum(x, 0))),
     "sigmoidHard": lambda p, x: np.clip(p.alpha * x + p.beta, 0, 1),
     "linear": lambda p, x: p.alpha * x + p.beta,
+    "PReLU": lambda p, x: np.where(x > 0, x, _floats(p.alpha, (-1, 1, 1)) * x),
 }
 
 
@@ -110,6 +126,28 @@ def padding(p: Any, x: Array) -> Array:
     return np.pad(x, ((0, 0), (top, bottom), (left, right)), constant_values=p.constant.value)
 
 
+def gelu(p: Any, x: Array) -> Array:
+    if p.mode != p.EXACT:
+        raise ModelError("a GELU of another mode than EXACT")
+    return x * 0.5 * (1 + erf(x / np.sqrt(2)))
+
+
+def sliced(p: Any, x: Array) -> Array:
+    axis = {p.CHANNEL_AXIS: 0, p.HEIGHT_AXIS: 1, p.WIDTH_AXIS: 2}[p.axis]
+    return x[(slice(None),) * axis + (slice(p.startIndex, p.endIndex, p.stride),)]
+
+
+def reduced(p: Any, x: Array) -> Array:
+    if p.mode not in (p.AVG, p.MAX) or p.axis != p.C:
+        raise ModelError("a reduction other than the mean or maximum of the channels")
+    return x.mean(0, keepdims=True) if p.mode == p.AVG else x.max(0, keepdims=True)
+
+
+def scaled(p: Any, x: Array) -> Array:
+    y = x * _floats(p.scale, tuple(p.shapeScale))
+    return y + _floats(p.bias, tuple(p.shapeBias)) if p.hasBias else y
+
+
 def product(p: Any, *xs: Array) -> Array:
     return xs[0] * (xs[1] if len(xs) > 1 else p.alpha)
 
@@ -127,7 +165,11 @@ LAYERS = {
     "multiply": product,
     "concat": lambda p, *xs: np.concatenate(xs, 0),
     "bias": lambda p, x: x + _floats(p.bias, tuple(p.shape)),
-    "scale": lambda p, x: x * _floats(p.scale, tuple(p.shapeScale)),
+    "scale": scaled,
+    "gelu": gelu,
+    "slice": sliced,
+    "reduce": reduced,
+    "upsample": lambda p, x: x.repeat(p.scalingFactor[0], 1).repeat(p.scalingFactor[1], 2),
     "permute": lambda p, x: x[None].transpose(tuple(p.axis))[0],
     "flatten": lambda p, x: (x.transpose(1, 2, 0) if p.mode == p.CHANNEL_LAST else x).reshape(-1, 1, 1),
     "reshape": lambda p, x: x.reshape(tuple(p.targetShape)),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from insitu.errors import GraphError, ModelError, Unsupported
+from insitu.exporters.coreml import composed  # noqa: F401, more rows of the table
 from insitu.exporters.coreml.evaluate import evaluated, network, validated
 from insitu.exporters.coreml.layers import TABLE, softmax
 from insitu.exporters.coreml.net import Blob, Net, builder_for, sizes_of
@@ -127,7 +128,8 @@ def _network(graph: Graph, names: tuple[str, ...], chances: bool) -> Net:
         env = {v.name: Blob(name, v.shape) for name, v in zip(input_names(graph), graph.inputs)}
         for node in graph.nodes:
             given = [env[v.name] for v in node.inputs if v.name in env]
-            env[node.output.name] = TABLE[node.op](net, node, given)
+            made = TABLE[node.op](net, node, given)
+            env.update(zip((v.name for v in node.outputs), made if isinstance(made, list) else [made]))
         _finish(net, env[graph.outputs[0].name], chances)
         if classifier:
             net.builder.set_class_labels([n or str(i) for i, n in enumerate(names)], "label", OUTPUT)

@@ -16,7 +16,7 @@ from insitu.exporters.coreml.net import Blob, Net
 from insitu.graph import Node, Op
 from insitu.ops import activation, arith, conv, depthwise, layout, linear, norm, normalize, pool, quant, reduce, unary
 
-Row = Callable[[Net, Node, list[Blob]], Blob]
+Row = Callable[[Net, Node, list[Blob]], Blob | list[Blob]]
 TABLE: dict[Op, Row] = {}
 
 

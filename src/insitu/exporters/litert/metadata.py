@@ -8,6 +8,7 @@ fields in that schema. The same contents give the same bytes.
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +19,10 @@ from insitu.exporters.litert.file import File
 from insitu.graph import Graph, Type
 from insitu.graph.classes import word
 from insitu.graph.file import EPOCH
+from insitu.ops.normalize import normalize
 
 BUFFER, IDENTIFIER, PARSER = "TFLITE_METADATA", b"M001", "1.0.0"
+OWN = "insitu"  # the name of a buffer for our own importer
 LABELS = "labels.txt"
 AXIS_LABELS = 2  # the kind of an associated file: one line per element of the last axis
 FEATURE, IMAGE = 1, 2  # the kinds of contents
@@ -77,6 +80,16 @@ def add_metadata(file: File, graph: Graph, name: str, pixels: Pixels | None = No
     """Describe the model's inputs and outputs, and say which runtime it needs."""
     file.metadata("min_runtime_version", file.min_runtime.encode().ljust(16, b"\0"))
     file.metadata(BUFFER, described(graph, name, pixels))
+    file.metadata(OWN, own(graph))
+
+
+def own(graph: Graph) -> bytes:
+    """What insitu.load wants to know about int8 results and pixels (importers/tflite/origin.py)."""
+    roundings = {node.attrs["rounding"] for node in graph.nodes if node.op.kind == "int8" and "rounding" in node.attrs}
+    pixels = {node.output.name: [node.attrs[k] for k in ("mean", "std", "axis")]
+              for node in graph.nodes if node.op is normalize}  # fmt: skip
+    found = {"rounding": roundings.pop()} if len(roundings) == 1 else {}
+    return json.dumps({**found, **({"pixels": pixels} if pixels else {})}, sort_keys=True).encode()
 
 
 def described(graph: Graph, name: str, pixels: Pixels | None = None) -> bytes:

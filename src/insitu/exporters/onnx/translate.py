@@ -14,10 +14,12 @@ from onnx.checker import check_model
 
 from insitu.errors import Unsupported
 from insitu.exporters.features import hint_about
+from insitu.exporters.onnx.carried import PROPERTY, carried
 from insitu.exporters.onnx.exact import EXACT
 from insitu.exporters.onnx.ops import OPS
 from insitu.exporters.onnx.step import KINDS, Emitter, Step
 from insitu.graph import Graph, Node, Value
+from insitu.quantizer.fold import is_int8
 
 OPSET, IR = 21, 10
 CLASSES = "classes"  # the property that holds the class names, a JSON list
@@ -46,7 +48,7 @@ def translate(graph: Graph, exact: bool = True) -> Translated:
         writer_of(node, exact)(Step(emitter, node))
     for v in graph.outputs:
         emitter.nodes.append(helper.make_node("Identity", [emitter.plain(v)], [v.name], f"{v.name}.output"))
-    return Translated(modelled(graph, emitter), found(graph, emitter), tuple(emitter.notes))
+    return Translated(modelled(graph, emitter, exact and is_int8(graph)), found(graph, emitter), tuple(emitter.notes))
 
 
 def writer_of(node: Node, exact: bool) -> Callable[[Step], None]:
@@ -55,15 +57,17 @@ def writer_of(node: Node, exact: bool) -> Callable[[Step], None]:
     return EXACT[node.op] if exact and once and node.op in EXACT else OPS[node.op]
 
 
-def modelled(graph: Graph, emitter: Emitter) -> ModelProto:
+def modelled(graph: Graph, emitter: Emitter, carries: bool) -> ModelProto:
     ends = [[_info(v) for v in values] for values in (graph.inputs, graph.outputs)]
     read = {name for node in emitter.nodes for name in node.input}
     constants = [made for name, made in emitter.initializers.items() if name in read]  # some ops need no zero point
     made = helper.make_graph(emitter.nodes, graph.name, *ends, initializer=constants)
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="insitu")
     model.ir_version = IR
-    if any(graph.classes):
-        helper.set_model_props(model, {CLASSES: json.dumps(list(graph.classes), ensure_ascii=False)})
+    properties = {CLASSES: json.dumps(list(graph.classes), ensure_ascii=False)} if any(graph.classes) else {}
+    if carries:
+        properties[PROPERTY] = carried(graph, made)
+    helper.set_model_props(model, properties)
     check_model(model, full_check=True)
     return model
 

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from insitu.errors import DataError, ModelError, Unsupported, needs
+from insitu.graph import Graph
 from insitu.graph.classes import checked
+from insitu.importers.onnx.carried import carried_graph
 
 MAX_FILE_BYTES = 1 << 30
 MAX_NODES = 20_000
@@ -68,6 +70,7 @@ class OnnxModel:
     outputs: tuple[str, ...]
     nodes: tuple[Record, ...]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    carried: Graph | None = None  # the graph that insitu wrote the file from, if that is known
     classes: tuple[str, ...] = ()  # names that the file carries in its property `classes`, a JSON list
 
 
@@ -84,6 +87,7 @@ def read_model(source) -> OnnxModel:
         outputs=tuple(v.name for v in graph.output),
         nodes=tuple(_record(n, folder) for n in graph.node),
         arrays=initializers,
+        carried=carried_graph(proto, initializers),
         classes=_classes(proto),
     )
 

@@ -124,6 +124,8 @@ def read_onnx(source, *, batch: int = 1, bind: Mapping[str, np.ndarray] | None =
     fixed arrays.
     """
     model = read_model(source)
+    if model.carried and batch == 1 and not bind:
+        return replace(model.carried, name=_title(source, model.name))
     builder = Builder(_title(source, model.name))
     env: Env = dict(model.arrays)
     env.update({name: np.asarray(array) for name, array in (bind or {}).items()})

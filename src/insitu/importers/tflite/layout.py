@@ -18,8 +18,6 @@ from insitu.importers.tflite.unary import fused
 from insitu.ops.layout import concat, pad, reshape, resize, slice, split, transpose
 from insitu.ops.quant import requantize_s8
 
-LITERT = {"rounding": "litert"}
-
 
 def axis_of(axis: int, x: Value) -> int:
     if not -x.type.rank <= axis < x.type.rank:
@@ -92,7 +90,7 @@ def rescaled(s: Step, x: Value, i: int) -> Value:
     """A concatenation has one scale: an input with a different scale is rescaled."""
     if x.type.quant == s.out.quant:
         return x
-    return requantize_s8(x, **LITERT, name=f"{s.name}.in{i}", out=s.out)
+    return requantize_s8(x, rounding=s.rounding, name=f"{s.name}.in{i}", out=s.out)
 
 
 def sliced(s: Step):

@@ -7,16 +7,21 @@ in unary.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import Quant, Type, Value
-from insitu.importers.tflite.layout import LAYOUT, LITERT, axis_of, dequantised
+from insitu.importers.tflite.layout import LAYOUT, axis_of, dequantised
+from insitu.importers.tflite.lookups import cast, gather
 from insitu.importers.tflite.read import Step, zero_of
-from insitu.importers.tflite.unary import UNARY, fused, fused_range
+from insitu.importers.tflite.unary import UNARY, clipped, fused, fused_range
+from insitu.importers.tflite.unsigned import symmetric
+from insitu.ops._requant import quantize_multiplier, rescaled
 from insitu.ops.activation import clamp, prelu
 from insitu.ops.arith import add, add_s8, div, mul, mul_s8, sub, sub_s8
 from insitu.ops.conv import conv2d, conv2d_s8
@@ -29,6 +34,7 @@ from insitu.ops.pool import avg_pool2d, avg_pool2d_s8, max_pool2d
 from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.ops.reduce import amax, mean, mean_s8, sum
 
+ONES = re.compile(r"/ones\d+x\d+$")
 DYNAMIC_RANGE = (
     "some weights are int8 in a float network (dynamic-range quantisation): they are dequantised here, "
     "while LiteRT would also quantise the inputs of those layers at run time"
@@ -44,9 +50,7 @@ def weights(s: Step, turn: Callable, axis: int) -> Value:
     if s.int8:
         if array.dtype != np.int8 or not t.scale:
             raise Unsupported(f"int8 activations with weights of type {t.type} are not supported", where=t.where)
-        if zero_of(t) != 0:
-            raise Unsupported("int8 weights with a zero point are not supported", where=t.where)
-        turned = turn(array)
+        turned = turn(symmetric(array, zero_of(t), t))
         per_channel = None if len(t.scale) == 1 else axis
         return s.builder.constant(f"{s.name}.weight", turned, Type("s8", turned.shape, Quant(t.scale, 0, per_channel)))
     if array.dtype == np.int8:
@@ -106,7 +110,7 @@ def window(s: Step, x: Value, kernel, dilation=(1, 1)) -> dict:
 
 def clamped(s: Step) -> dict:
     lo, hi = fused_range(s)
-    return {"lo": lo, "hi": hi, "rounding": "litert", "name": s.name, "out": s.out}
+    return {"lo": lo, "hi": hi, "rounding": s.rounding, "name": s.name, "out": s.out}
 
 
 def conv(s: Step):
@@ -128,9 +132,16 @@ def depthwise(s: Step):
     dilation = (s["dilation_h"], s["dilation_w"])
     how = {**window(s, x, w.shape[:2], dilation), "dilation": dilation}
     b = bias(s, 2, w.shape[2])
+    if s.int8 and is_mean(s):
+        return avg_pool2d_s8(x, kernel=w.shape[:2], stride=how["stride"], padding=how["padding"], **clamped(s))
     if s.int8:
         return depthwise2d_s8(x, w, *b, **how, **clamped(s))
     return fused(s, depthwise2d(x, w, *b, **how, name=s.name))
+
+
+def is_mean(s: Step) -> bool:
+    """A mean that insitu wrote as a convolution with equal weights, because XNNPACK rounds means otherwise."""
+    return s.importer.origin.ours and s.rounding == "single" and bool(ONES.search(s.tensor(1).name))
 
 
 def transpose_conv(s: Step):
@@ -172,7 +183,7 @@ def fully_connected(s: Step):
 def batch_matmul(s: Step):
     a, b = (turned(s, i, s[key]) for i, key in ((0, "adj_x"), (1, "adj_y")))
     if s.int8:
-        return matmul_s8(a, b, **LITERT, name=s.name, out=s.out)
+        return matmul_s8(a, b, rounding=s.rounding, name=s.name, out=s.out)
     return matmul(a, b, name=s.name)
 
 
@@ -198,6 +209,13 @@ def arithmetic(float_op, int8_op) -> Callable:
     return run
 
 
+def multiplied(s: Step):
+    """MUL; by a one that insitu wrote because XNNPACK's QUANTIZE rounds otherwise, a rescaling."""
+    if s.importer.origin.ours and s.rounding == "single" and s.int8 and s.tensor(1).name.endswith("/one"):
+        return requantize_s8(s.x(0), rounding=s.rounding, name=s.name, out=s.out)
+    return arithmetic(mul, mul_s8)(s)
+
+
 def limit(side: str) -> Callable:
     """MAXIMUM and MINIMUM with a constant: a clamp."""
 
@@ -205,19 +223,45 @@ def limit(side: str) -> Callable:
         i = 0 if s.known(0) is not None else 1
         if s.known(i) is None or s.array(i).size != 1:
             raise Unsupported(f"{s.operator.name} of two tensors: one must be a single constant number")
-        array = s.array(i)
+        array, x = s.array(i), s.x(1 - i)
+        if s.int8:
+            ends = (-128, int(array.reshape(()))) if side == "hi" else (int(array.reshape(())), 127)
+            return clipped(s, x, *ends, s.name)
         number = float((dequantised(s, i, array) if array.dtype == np.int8 else array).reshape(()))
-        return clamp(s.x(1 - i), **{side: number}, name=s.name)
+        return clamp(x, **{side: number}, name=s.name)
 
-    return through_float(run)
+    through = through_float(run)
+    return lambda s: run(s) if s.int8 and same_scales(s) else through(s)
+
+
+def same_scales(s: Step) -> bool:
+    return all(s.importer.quant(s.tensor(i).index) == s.out.quant for i in range(s.count))
 
 
 def average_pool(s: Step):
     x, kernel = s.x(0), (s["filter_h"], s["filter_w"])
     how = {"kernel": kernel, **window(s, x, kernel)}
     if s.int8:
-        return avg_pool2d_s8(x, **how, **clamped(s))
+        return avg_pool2d_s8(x, **how, **{**clamped(s), **halves(s, kernel)})
     return fused(s, avg_pool2d(x, **how, name=s.name))
+
+
+def halves(s: Step, kernel: tuple[int, int]) -> dict:
+    """LiteRT's average of uint8 rounds halves up, that of int8 away from zero; our `single` rounds them up."""
+    if not s.output.unsigned:
+        return {}
+    whole = kernel[0] * kernel[1]
+    if not all(up_is_exact(count) for count in range(whole if s["padding"] == "VALID" else 2, whole + 1)):
+        s.builder.note(f"{s.name} may round an exact half down, where LiteRT's average of uint8 rounds it up")
+    return {"rounding": "single"}
+
+
+@lru_cache(256)
+def up_is_exact(count: int) -> bool:
+    """Does a multiplier of 1/count round every half up? Odd counts have no halves."""
+    sums = np.arange(-255 * count, 255 * count + 1)
+    ours = rescaled(sums, *quantize_multiplier(1 / count), 0, "single")
+    return bool((ours == (2 * sums + count) // (2 * count)).all())
 
 
 def max_pool(s: Step):
@@ -230,7 +274,7 @@ def reduction(op, int8_op=None, **attrs) -> Callable:
         x = s.x(0)
         axes = tuple(sorted({axis_of(a, x) for a in s.integers(1)}))
         how = {"axes": axes, "keepdims": s["keepdims"], "name": s.name}
-        return int8_op(x, **how, **LITERT, out=s.out) if s.int8 and int8_op else op(x, **how, **attrs)
+        return int8_op(x, **how, rounding=s.rounding, out=s.out) if s.int8 and int8_op else op(x, **how, **attrs)
 
     return run if int8_op else through_float(run)
 
@@ -240,7 +284,7 @@ def soft_max(s: Step):
     if s.int8:
         if beta != 1:
             raise Unsupported(f"an int8 softmax with beta {beta} is not supported")
-        return softmax_s8(x, **LITERT, name=s.name)
+        return softmax_s8(x, rounding=s.rounding, name=s.name)
     if beta != 1:
         x = mul(x, s.builder.constant(f"{s.name}.beta", np.array([beta], np.float32)), name=f"{s.name}.scaled")
     return softmax(x, name=s.name)
@@ -248,8 +292,10 @@ def soft_max(s: Step):
 
 def quantised(s: Step):
     x = s.x(0)
+    if x.dtype == "s8" and x.type.quant == s.out.quant:  # uint8 to int8, or back
+        return x
     if x.dtype == "s8":
-        return requantize_s8(x, **LITERT, name=s.name, out=s.out)
+        return requantize_s8(x, rounding=s.rounding, name=s.name, out=s.out)
     return quantize(x, name=s.name, out=s.out)
 
 
@@ -265,7 +311,7 @@ OPS: dict[str, Callable] = {
     "BATCH_MATMUL": batch_matmul,
     "ADD": arithmetic(add, add_s8),
     "SUB": arithmetic(sub, sub_s8),
-    "MUL": arithmetic(mul, mul_s8),
+    "MUL": multiplied,
     "DIV": through_float(arithmetic(div, None)),
     "MAXIMUM": limit("lo"),
     "MINIMUM": limit("hi"),
@@ -278,6 +324,8 @@ OPS: dict[str, Callable] = {
     "LOG_SOFTMAX": through_float(lambda s: log_softmax(s.x(0), name=s.name)),
     "PRELU": through_float(slopes),
     "QUANTIZE": quantised,
+    "CAST": cast,
+    "GATHER": gather,
     "DEQUANTIZE": lambda s: dequantize(s.x(0), name=s.name),
     **LAYOUT,
     **UNARY,

@@ -3,7 +3,8 @@
     graph = read_tflite("model.tflite")                  # or its bytes
     graph = read_tflite("model.tflite", batch=4)         # if the file leaves the batch open
 
-int8 operators become the `_s8` ops with LiteRT's rounding, so that they give the bytes of its reference kernels. A
+int8 operators become the `_s8` ops with LiteRT's rounding, so that they give the bytes of its reference kernels; a file
+that insitu wrote says which rounding it has (origin.py). uint8 tensors are read as int8 ones (unsigned.py). A
 float operator with int8 weights (dynamic-range quantisation) is imported with dequantised weights, and a note in the
 graph says so. Tensors keep the names of their layers.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +23,16 @@ from insitu.errors import Error, ModelError, Unsupported
 from insitu.graph import Builder, Graph, Quant, Type, Value, build
 from insitu.importers.sizes import Shapes, example_at, settled
 from insitu.importers.tflite.labels import labels
+from insitu.importers.tflite.origin import Origin, origin_of
 from insitu.importers.tflite.schema import Model, Operator, Subgraph, Tensor, read_model
+from insitu.importers.tflite.unsigned import OUTPUTS, bytes_in, moved, signed
 
 # element type -> (our dtype, its form in the file)
 ELEMENTS = {
     "FLOAT32": ("f32", "<f4"),
     "FLOAT16": ("f32", "<f2"),
     "INT8": ("s8", "i1"),
+    "UINT8": ("u8", "u1"),
     "INT32": ("s32", "<i4"),
     "INT64": ("s64", "<i8"),
     "BOOL": ("b1", "?"),
@@ -74,7 +79,9 @@ class _Importer:
 
     def __init__(self, model: Model, builder: Builder, batch: int, examples: Shapes, room: int):
         self.model, self.builder, self.batch, self.examples = model, builder, batch, examples
-        self.subgraph: Subgraph = model.subgraphs[0]
+        self.subgraph: Subgraph = signed(model.subgraphs[0])
+        self.origin: Origin = origin_of(model)
+        self.pending: dict[int, Any] = {}  # casts whose meaning is not known yet (lookups.Pending)
         self.values: dict[int, Value] = {}
         self.folded: dict[int, np.ndarray] = {}  # results known at import: shapes, dequantised weights
         self._constants: dict[int, Value] = {}
@@ -92,6 +99,8 @@ class _Importer:
                 step = Step(self, operator, self._stem(operator))
                 step.located(lambda s=step: self._apply(s, FOLDS, OPS))
             outputs = [self.value(i) for i in self.subgraph.outputs]
+        if any(self.tensor(i).unsigned for i in self.subgraph.outputs):
+            self.builder.note(OUTPUTS)
         if not outputs or not self.subgraph.inputs:
             raise ModelError("has no inputs or no outputs")
         names = {i: v.name for i, v in self.values.items()}
@@ -102,6 +111,8 @@ class _Importer:
 
     def value(self, index: int) -> Value:
         """The value of a tensor: already computed, or a constant of the file."""
+        if index in self.pending and index not in self.values:
+            self.define(index, self.pending[index].made())
         if index in self.values:
             return self.values[index]
         if index not in self._constants:
@@ -133,6 +144,8 @@ class _Importer:
         if any(d < 0 for d in t.shape) or prod(t.shape) * form.itemsize != data.size:
             raise ModelError(f"has {data.size} bytes of data, which do not fit its shape {t.shape}", where=t.where)
         array = data.view(form).reshape(t.shape) if form != np.dtype("?") else (data != 0).reshape(t.shape)
+        if t.unsigned:
+            return self.copied(moved(array))
         return self.copied(array.astype(np.float32)) if t.type == "FLOAT16" else self._aligned(array)
 
     def copied(self, array: np.ndarray) -> np.ndarray:
@@ -160,7 +173,9 @@ class _Importer:
         for i, index in enumerate(self.subgraph.inputs):
             t = self.tensor(index)
             type = Type(dtype_of(t), self._input_shape(t, example_at(self.examples, i)), tensor_quant(t))
-            self.define(index, self.builder.input(named.get(index) or t.name or f"input{index}", type))
+            name = named.get(index) or t.name or f"input{index}"
+            made = bytes_in(self.builder, name, t, type) if t.unsigned else self.builder.input(name, type)
+            self.define(index, made)
 
     def _input_shape(self, t: Tensor, example: tuple[int, ...] | None) -> tuple[int, ...]:
         """The shape with the batch and other open sizes filled in."""
@@ -181,6 +196,8 @@ class _Importer:
         return stem
 
     def _apply(self, step: Step, folds: dict[str, Callable], ops: dict[str, Callable]) -> None:
+        from insitu.importers.tflite.lookups import Pending, continued
+
         operator = step.operator
         fold = folds.get(operator.name)
         known = fold(step) if fold else None
@@ -189,7 +206,10 @@ class _Importer:
             return
         if operator.name not in ops:
             raise unsupported(operator)
-        results = ops[operator.name](step)
+        results = continued(step) or ops[operator.name](step)
+        if isinstance(results, Pending):
+            self.pending[operator.outputs[0]] = results
+            return
         results = results if isinstance(results, tuple) else (results,)
         if len(results) != len(operator.outputs):
             raise ModelError(f"{operator.name} has {len(operator.outputs)} outputs, not {len(results)}")
@@ -239,6 +259,11 @@ class Step:
     def out(self) -> Type:
         """The numerics that the file gives for the result."""
         return Type(dtype_of(self.output), (), tensor_quant(self.output))
+
+    @property
+    def rounding(self) -> str:
+        """Of int8 results."""
+        return self.importer.origin.rounding
 
     def __getitem__(self, option: str):
         return self.operator.options[option]
@@ -298,9 +323,9 @@ class Step:
 
 def dtype_of(t: Tensor) -> str:
     """Our element type, or an error that names the tensor and what to do."""
-    if t.type in ("UINT8", "INT16") and t.scale:
+    if t.type == "INT16" and t.scale:
         hint = "convert the model again with int8 inputs, outputs and activations"
-        raise Unsupported(f"is quantised to {t.type}; only int8 is supported", where=t.where, hint=hint)
+        raise Unsupported("is quantised to INT16; only int8 and uint8 are supported", where=t.where, hint=hint)
     if t.type not in ELEMENTS or t.sparse or t.variable:
         kind = "sparse" if t.sparse else "a variable" if t.variable else f"of type {t.type}"
         raise Unsupported(f"is {kind}, which is not supported", where=t.where)

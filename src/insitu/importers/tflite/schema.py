@@ -77,6 +77,7 @@ OPTIONS: dict[str, tuple[int, dict[str, tuple]]] = {
                            "new_axis_mask": (3, "s32", 0), "shrink_mask": (4, "s32", 0), "offset": (5, "bool", False)}),
     "PACK": (59, {"count": (0, "s32", 0), "axis": (1, "s32", 0)}),
     "RESIZE_NEAREST_NEIGHBOR": (74, {"align_corners": (0, "bool", False), "half_pixel": (1, "bool", False)}),
+    "GATHER": (23, {"axis": (0, "s32", 0), "batch_dims": (1, "s32", 0)}),
     "BATCH_MATMUL": (101, {"adj_x": (0, "bool", False), "adj_y": (1, "bool", False)}),
 }  # fmt: skip
 _NAMED = {"padding": PADDINGS, "activation": ACTIVATIONS}
@@ -95,6 +96,7 @@ class Tensor:
     axis: int
     variable: bool
     sparse: bool
+    unsigned: bool = False  # uint8 in the file, and 128 lower here (unsigned.py)
 
     @property
     def where(self) -> str:
@@ -132,6 +134,7 @@ class Model:
     subgraphs: tuple[Subgraph, ...]
     signatures: tuple[Signature, ...]
     buffers: tuple[np.ndarray | None, ...]  # bytes, as views of the file
+    metadata: Mapping[str, int]  # name -> its buffer
 
 
 def read_model(data: bytes) -> Model:
@@ -146,7 +149,8 @@ def read_model(data: bytes) -> Model:
     if not subgraphs:
         raise ModelError("has no subgraph")
     signatures = tuple(_signature(t) for t in table.tables(7, "signature_defs", 256))
-    return Model(table.string(3, "description"), subgraphs, signatures, buffers)
+    metadata = {m.string(0, "name"): m.scalar(1, "u32") for m in table.tables(6, "metadata", MAX_ENTRIES)}
+    return Model(table.string(3, "description"), subgraphs, signatures, buffers, metadata)
 
 
 def _buffer(t: Table, data: bytes) -> np.ndarray | None:

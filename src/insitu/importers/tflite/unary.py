@@ -34,8 +34,12 @@ def fused(s: Step, y: Value) -> Value:
     op, attrs, _ = _activation(kind)
     if y.dtype != "s8":
         return op(y, **attrs, name=f"{s.name}.{op.name}")
-    lo, hi = fused_range(s)
-    return _lookup(s, y, np.clip(np.arange(-128, 128), lo, hi).astype(np.int8), f"{s.name}.{op.name}")
+    return clipped(s, y, *fused_range(s), f"{s.name}.{op.name}")
+
+
+def clipped(s: Step, x: Value, lo: int, hi: int, name: str) -> Value:
+    """The integers of x, clamped."""
+    return _lookup(s, x, np.clip(np.arange(-128, 128), lo, hi).astype(np.int8), name)
 
 
 def fused_range(s: Step) -> tuple[int, int]:
