@@ -150,7 +150,7 @@ def taught(known: Sounds, scale: str, seed: int):
     graph = for_sounds(known.x, len(names), seed, replace(LISTENING, scale=scale))
     data = (known.x, known.y)
     school = pipeline.compile(graph, classes=names, precision="float", scheme="full", data=data, head_init="uniform",
-                              seed=seed, **way.options)  # fmt: skip
+                              seed=seed, **way.options(len(known.y)))  # fmt: skip
     school.fit(*data, seed=seed, **way.course(len(known.y)))
     learner = pipeline.compile(learned_model(school), data=data, scheme="head", seed=seed)
     with warnings.catch_warnings():

@@ -1,5 +1,6 @@
 """Sound files as samples: any PCM, any rate, int16 for a model that computes its own features."""
 
+import struct
 import wave
 
 import numpy as np
@@ -74,3 +75,40 @@ def test_a_model_of_features_says_how_to_take_sound(tmp_path):
         made = b.graph(lookup("relu")(b.input("x", Type("f32", (1, 49, 10, 1))), name="y"))
     with pytest.raises(DataError, match=r"transform=insitu.Audio\(\)"):
         read_samples(tmp_path / "a.wav", made)
+
+
+def riff(kind: int, bits: int, data: bytes, channels: int = 1, extensible: bool = False, said: int | None = None):
+    """The bytes of a .wav file, as recorders and sox write them."""
+    form = struct.pack("<HHIIHH", 0xFFFE if extensible else kind, channels, 16000, 0, channels * bits // 8, bits)
+    form += struct.pack("<HHIH14s", 22, bits, 3, kind, bytes(14)) if extensible else b""
+    parts = b"LIST" + struct.pack("<I", 3) + b"abc\0"  # an odd part before the sound
+    parts += b"fmt " + struct.pack("<I", len(form)) + form
+    parts += b"data" + struct.pack("<I", len(data) if said is None else said) + data
+    return b"RIFF" + struct.pack("<I", 4 + len(parts)) + b"WAVE" + parts
+
+
+@pytest.mark.parametrize("kind, bits, extensible", [(1, 24, True), (1, 16, True), (3, 32, False), (3, 64, True)])
+def test_what_recorders_write_beside_plain_pcm_is_read(kind, bits, extensible, tmp_path):
+    x = np.linspace(-0.9, 0.9, 400)
+    if kind == 3:
+        data = x.astype(f"<f{bits // 8}").tobytes()
+    else:
+        data = b"".join(int(v * 2 ** (bits - 1)).to_bytes(bits // 8, "little", signed=True) for v in x)
+    (tmp_path / "a.wav").write_bytes(riff(kind, bits, data, extensible=extensible))
+    assert np.abs(read_wav(tmp_path / "a.wav") - x).max() < 2 ** (2 - min(bits, 24))
+
+
+def test_a_recording_that_was_cut_off_has_what_is_there(tmp_path):
+    (tmp_path / "a.wav").write_bytes(riff(1, 16, np.full(100, 1 << 14, "<i2").tobytes() + b"x", said=1 << 31))
+    assert np.array_equal(read_wav(tmp_path / "a.wav"), np.full(100, 0.5, np.float32))
+
+
+@pytest.mark.parametrize("data, words", [
+    (b"", "is not a .wav file"), (b"ID3" + bytes(99), "is not a .wav file"), (riff(1, 16, b""), "has no sound"),
+    (riff(2, 4, bytes(9)), "4 bits in format 2"), (riff(1, 16, bytes(9), channels=0), "0 channels"),
+    (b"RIFF\0\0\0\0WAVE", "has no sound"),
+])  # fmt: skip
+def test_a_file_without_sound_is_one_clear_line(data, words, tmp_path):
+    (tmp_path / "a.wav").write_bytes(data)
+    with pytest.raises(DataError, match=words):
+        read_wav(tmp_path / "a.wav")

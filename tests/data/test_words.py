@@ -8,7 +8,9 @@ import torch
 
 from insitu import DataError
 from insitu.data import as_samples, read_samples
+from insitu.data.tables import read_table
 from insitu.data.taking import as_inputs
+from insitu.data.words import spread
 from insitu.graph import build, f32, lookup, parse, to_text
 from insitu.pipeline.network import example_of
 
@@ -97,3 +99,12 @@ def test_a_torch_module_takes_its_example_from_a_frame_with_words():
     pandas = pytest.importorskip("pandas", reason="a frame needs pandas")
     frame = pandas.DataFrame({"size": [1.5, 2], "colour": ["red", "blue"]})
     assert example_of(torch.nn.Linear(3, 2), None, frame).tolist() == [[1.5, 0, 1]]
+
+
+@pytest.mark.parametrize("date", ["2024-01-{:02d}", "{:02d}/11/2023", "2024-01-01T10:{:02d}:00Z", "12:{:02d}"])
+def test_dates_and_times_are_left_out_with_a_note(date, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("when,v,label\n" + "".join(f"{date.format(i % 28 + 1)},{i},{'ab'[i % 2]}\n" for i in range(40)))
+    made, notes = spread(read_table(path), labelled=True)
+    assert made.heading == ["v", "label"] and made.rows[3] == ["3", "b"]
+    assert notes == ("dates and times are not learned from: when",)

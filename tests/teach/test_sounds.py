@@ -1,6 +1,7 @@
 """`insitu teach` with .wav files: a new network, or one that knows words."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -43,6 +44,16 @@ def test_sounds_are_learned_by_a_new_network(whistles, tmp_path, monkeypatch, ca
     assert "rising (" in capsys.readouterr().out
     more = teach(whistles, go_on=learner)  # every file is known: none changes its place
     assert more.tested == told["tested"] and more.accuracy >= 0.7
+
+
+def test_fewer_sounds_than_a_batch_are_learned(whistles, tmp_path, monkeypatch):
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)
+    monkeypatch.setattr(sys.modules["insitu.teach.teach"], "HEARD", 0)
+    for name in ("rising", "steady"):
+        (tmp_path / "few" / name).mkdir(parents=True)
+        for k in range(5):
+            shutil.copy(whistles / name / f"{k}.wav", tmp_path / "few" / name)
+    assert len(teach(tmp_path / "few").material) == 10
 
 
 def test_a_network_that_knows_words_is_used_if_it_is_here(whistles, shared_models, tmp_path, monkeypatch):

@@ -11,42 +11,22 @@ from pathlib import Path
 
 import numpy as np
 
+from insitu.data.riff import samples
 from insitu.data.source import source_of
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
 from insitu.terminal.wording import either
 
-WIDTHS = {1: (np.uint8, 128, 128), 2: (np.dtype("<i2"), 0, 1 << 15), 4: (np.dtype("<i4"), 0, 1 << 31)}
 ENOUGH = 0.5  # a piece at the end that is shorter than this share of the input is dropped
 FULL = 1 << 15  # a sample of 1.0 as an int16
 
 
 def read_wav(path: Path, rate: int | None = None) -> np.ndarray:
     """The sound as float32 between -1 and 1, at this rate; channels are averaged."""
-    try:
-        with wave.open(str(path), "rb") as f:
-            width, channels, own, data = (
-                f.getsampwidth(),
-                f.getnchannels(),
-                f.getframerate(),
-                f.readframes(f.getnframes()),
-            )
-    except (wave.Error, EOFError) as e:
-        raise DataError(f"is not a .wav file that can be read: {e}", where=str(path)) from e
-    if width == 3:
-        width, data = 4, _widened(data)
-    if width not in WIDTHS:
-        raise DataError(f"has {8 * width} bits per sample", where=str(path), hint="PCM with 8, 16, 24 or 32 bits")
-    kind, zero, scale = WIDTHS[width]
-    sound = (np.frombuffer(data, kind).astype(np.float64) - zero) / scale
-    sound = sound.reshape(-1, channels).mean(axis=1)
-    return resampled(sound, own, rate or own).astype(np.float32)
-
-
-def _widened(data: bytes) -> bytes:
-    """Samples of 24 bits in 32."""
-    whole = np.frombuffer(data[: len(data) // 3 * 3], np.uint8).reshape(-1, 3)
-    return np.pad(whole, ((0, 0), (1, 0))).tobytes()
+    found, own = samples(path)
+    if not len(found):
+        raise DataError("has no sound", where=str(path))
+    return resampled(found.mean(axis=1), own, rate or own).astype(np.float32)
 
 
 def resampled(sound: np.ndarray, own: int, rate: int) -> np.ndarray:

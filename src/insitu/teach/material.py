@@ -136,9 +136,21 @@ def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Mater
     if before is None:
         _check(names, np.bincount(labels).tolist(), path)
     keys = [",".join(row[c].strip() for c in (*inputs, column)) for row in table.rows]
-    rows = table.numbers(inputs).astype(np.float32)
+    rows = _finite(table, inputs)
     return Material(path, TABLE, names, labels, np.zeros(len(labels), bool), _marks(keys, keys), keys, rows=rows,
                     columns=table.names(inputs), notes=(*spreading, *gaps))  # fmt: skip
+
+
+def _finite(table: Table, inputs: list[int]) -> np.ndarray:
+    """The numbers of these columns; one that is too large, or infinite, is an error that says where."""
+    with np.errstate(over="ignore"):
+        rows = table.numbers(inputs).astype(np.float32)
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        line, column = table.lines[bad[0][0]], inputs[bad[0][1]]
+        cell = table.rows[bad[0][0]][column].strip()
+        raise DataError(f"{cell!r} is not a finite number", where=f"{table.path}, line {line}, column {column + 1}")
+    return rows
 
 
 def _columns(table: Table, known: tuple[str, ...]) -> tuple[list[int], int]:
@@ -160,6 +172,8 @@ def _order(word: str) -> tuple[int, float, str]:
 
 
 def _check(names: tuple[str, ...], counts: list[int], path: Path) -> None:
+    if not names:
+        raise DataError("has no example", where=str(path), hint=NEEDED)
     if len(names) < 2:
         raise DataError(f"has only one class, {', '.join(names)}", where=str(path), hint="at least two, to tell apart")
     few = [f"{name} ({n})" for name, n in zip(names, counts) if n < FEWEST]

@@ -8,9 +8,9 @@ is the generated C. Files are written by the caller.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ SEVERAL = {TABLE: "tables"}  # what a network is for
 FORGOTTEN = "what it learned before is not in its file: the test may be on examples that it learned from"
 HEARD = 28000  # sounds that a new network hears in total, in at least and at most so many epochs
 FEWEST_EPOCHS, MOST_EPOCHS = 40, 200
+BATCH = 16  # sounds
 
 Keep = Callable[[Learner], object]
 
@@ -158,7 +159,7 @@ class School:
     """How a new network learns in float: who makes it, and what differs from the usual training."""
 
     make: Callable[..., Graph]
-    options: Mapping[str, Any] = field(default_factory=dict)  # of pipeline.compile
+    options: Callable[[int], dict[str, Any]] = lambda count: {}  # of pipeline.compile, for this many samples
     course: Callable[[int], dict[str, Any]] = lambda count: {}  # of fit, for this many samples
 
 
@@ -168,10 +169,15 @@ def listening(count: int) -> dict[str, Any]:
     return {"epochs": epochs, "rate": 0.003, "augment": AugmentSound()}
 
 
+def in_batches(count: int) -> dict[str, Any]:
+    """Batch norm wants several sounds at once; a few clips are one batch."""
+    return {"recipe": Recipe(optimizer="adam"), "batch": min(BATCH, count)}
+
+
 SCHOOLS = {
     TABLE: School(for_table),
     RECORDINGS: School(for_windows),
-    SOUNDS: School(for_sounds, {"recipe": Recipe(optimizer="adam"), "batch": 16}, listening),
+    SOUNDS: School(for_sounds, in_batches, listening),
 }
 
 
@@ -194,7 +200,7 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
     if school is None:
         graph = way.make(training.inputs[0], len(material.names), lesson.seed)
         school = pipeline.compile(graph, classes=material.names, precision="float", scheme="full", data=training,
-                                  head_init="uniform", seed=lesson.seed, **way.options)  # fmt: skip
+                                  head_init="uniform", seed=lesson.seed, **way.options(len(training)))  # fmt: skip
     school.lesson = lesson
     with kept_at_interrupt(school, keep):
         history = school.fit(training, seed=lesson.seed, progress=report, **way.course(len(training)))
