@@ -89,3 +89,12 @@ def test_an_op_that_litert_lacks_is_named_before_anything_is_written(tmp_path):
     with pytest.raises(insitu.Unsupported, match="erf cannot be written for LiteRT"):
         made.export(tmp_path / "net.tflite")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_operator_without_a_reference_kernel_is_checked_with_the_plain_ones(tmp_path):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 6), nn.ELU(), nn.Linear(6, 3)).eval()
+    x = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+    learner = insitu.compile(net, data=(x, np.arange(12) % 3), precision="float", scheme="head")
+    notes = learner.export(tmp_path / "net.tflite").notes
+    assert [n.split(":")[0] for n in notes[-2:]] == ["LiteRT, XNNPACK kernels", "LiteRT, reference kernels"]

@@ -90,3 +90,14 @@ def test_a_wrong_mean_or_std_is_an_error_before_anything_is_written(options, wor
     with pytest.raises(insitu.DataError, match=words):
         learner().export(tmp_path / "net.pt", **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_classifier_that_is_a_convolution_before_the_mean_goes_back_too():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(2, 6, 3), nn.ReLU(), nn.Conv2d(6, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    x = np.random.default_rng(0).normal(size=(12, 2, 7, 6)).astype(np.float32)
+    learner = insitu.compile(module.eval(), data=(x, np.arange(12) % 3), precision="float", scheme="full")
+    learner.fit(x, np.arange(12) % 3, epochs=2, rate=0.05)
+    with torch.no_grad():
+        got = insitu.export.into(module, learner)(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(got, learner.predict(x), atol=1e-5)

@@ -11,6 +11,15 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 KERNELS = {"reference": OpResolverType.BUILTIN_REF, "XNNPACK": OpResolverType.BUILTIN}
+PLAIN = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES  # a few operators, such as ELU, have no reference kernel
+
+
+def opened(data: bytes, resolver: OpResolverType, keep: bool) -> Interpreter:
+    """A ValueError names an operator that these kernels lack."""
+    return Interpreter(
+        model_content=data, experimental_op_resolver_type=resolver, experimental_preserve_all_tensors=keep,
+        num_threads=1,
+    )  # fmt: skip
 
 
 class Runtime:
@@ -20,10 +29,10 @@ class Runtime:
         self.kernels = kernels
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that keeping every tensor takes memory is known
-            self.interpreter = Interpreter(
-                model_content=data, experimental_op_resolver_type=KERNELS[kernels],
-                experimental_preserve_all_tensors=keep, num_threads=1,
-            )  # fmt: skip
+            try:
+                self.interpreter = opened(data, KERNELS[kernels], keep)
+            except ValueError:
+                self.interpreter = opened(data, PLAIN, keep)
         self.interpreter.allocate_tensors()
         self.inputs = self.interpreter.get_input_details()
         self.outputs = self.interpreter.get_output_details()

@@ -139,7 +139,7 @@ def unfolded(own: Graph, layer: Layer) -> dict[str, np.ndarray]:
 
 def worst_output(module: torch.nn.Module, graph: Graph) -> float:
     """How far the module's outputs are from the learner's, on a few drawn samples."""
-    tail = behind_head(load(module, _example(graph))) if HEAD in graph.producer else None
+    tail = behind_head(load(module, _example(graph)), graph) if HEAD in graph.producer else None
     training, worst = module.training, 0.0
     module.eval()
     for drawn in compared(graph):
@@ -159,10 +159,13 @@ def first_output(graph: Graph, *inputs: np.ndarray) -> np.ndarray:
     return found
 
 
-def behind_head(own: Graph) -> Graph | None:
-    """What the module still does to its classifier's outputs, such as a softmax; None if nothing."""
+def behind_head(own: Graph, learned: Graph) -> Graph | None:
+    """What the module still does to its classifier's outputs, such as a softmax; None if nothing.
+
+    A 1x1 convolution before a mean over the image is a classifier too: ours stands behind the mean.
+    """
     head = find_head(own).output
-    if head.name == own.outputs[0].name:
+    if head.name == own.outputs[0].name or head.shape != learned.outputs[0].shape:
         return None
     logits = Value(head.name, head.type)
     return drop_unused(replace(own, inputs=(logits,), nodes=own.nodes[own.nodes.index(own.producer[head.name]) + 1 :]))
