@@ -16,7 +16,7 @@ from insitu.errors import DataError
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 # (format, bits) -> type of a sample, its zero, its full scale
-KINDS = {
+KINDS: dict[tuple[int, int], tuple[np.dtype, int, int]] = {
     (PCM, 8): (np.dtype("u1"), 128, 128), (PCM, 16): (np.dtype("<i2"), 0, 1 << 15),
     (PCM, 32): (np.dtype("<i4"), 0, 1 << 31), (FLOAT, 32): (np.dtype("<f4"), 0, 1),
     (FLOAT, 64): (np.dtype("<f8"), 0, 1),
