@@ -1,6 +1,7 @@
 """An image is read as pyelftools reads it; one that is damaged is an error of ours, whatever is damaged."""
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
@@ -51,3 +52,12 @@ def test_a_damaged_image_is_an_error_of_ours():
             parse_image(bytes(changed))
         except ToolError as e:
             assert "ELF image" in e.what
+
+
+def test_lines_are_the_same_in_whatever_order_and_thread_they_are_read():
+    data, files = firmware("conv").image.data, ("net_train_step.c", "net_predict.c", "nowhere.c", "net_device.c")
+    alone = {file: parse_image(data + bytes(i)).lines(file) for i, file in enumerate(files, 1)}  # none is read before
+    shared = parse_image(data + bytes(9))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(shared.lines, files * 8))
+    assert found == [alone[file] for file in files * 8] and alone["net_predict.c"] and not alone["nowhere.c"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from insitu.errors import ToolError, needs
 from insitu.firmware.elf import ALLOCATED, MAGIC, NO_CONTENT, Elf, SymbolRow
@@ -67,7 +68,7 @@ class Image:
 
     def lines(self, file: str) -> dict[int, int]:
         """Address -> line, for the code that comes from this C file."""
-        return dict(_lines(self.data, file))
+        return _units(self.data).lines(file)
 
 
 def read_image(path: str | Path) -> Image:
@@ -108,23 +109,37 @@ def _symbol(s: SymbolRow, elf: Elf) -> Symbol:
     return Symbol(s.name, s.address & ~1 if s.function else s.address, s.bytes, s.function, elf.section_of(s))
 
 
-def _lines(data: bytes, file: str):
-    for unit in _units(data).get(file, ()):
-        program = unit.dwarfinfo.line_program_for_CU(unit)
-        for entry in program.get_entries() if program else ():
-            if entry.state is not None and not entry.state.end_sequence:
-                yield entry.state.address, entry.state.line
+class _Units:
+    """The parts of an image that have lines, by the name of their C file; no two have the same.
+
+    Reading where a part begins takes longer than its lines. The model's own come first, so the others are hardly read.
+    """
+
+    def __init__(self, data: bytes):
+        elf = _elf(data, "image")
+        self._rest = elf.get_dwarf_info().iter_CUs() if elf.has_dwarf_info() else iter(())
+        self._found: dict[str, Any] = {}
+        self._one = Lock()  # parts share a position in the file
+
+    def lines(self, file: str) -> dict[int, int]:
+        with self._one:
+            unit = self._find(file)
+            program = unit.dwarfinfo.line_program_for_CU(unit) if unit else None
+            states = [entry.state for entry in program.get_entries()] if program else []
+        return {state.address: state.line for state in states if state is not None and not state.end_sequence}
+
+    def _find(self, file: str) -> Any:
+        while file not in self._found:
+            unit = next(self._rest, None)
+            if unit is None:
+                return None
+            name = unit.get_top_DIE().attributes.get("DW_AT_name")
+            if name is not None:
+                self._found.setdefault(Path(name.value.decode(errors="replace")).name, unit)
+        return self._found[file]
 
 
-@lru_cache(maxsize=8)  # finding the units takes longer than reading the lines of one
-def _units(data: bytes) -> dict[str, list]:
-    """The parts of an image that have lines, by the name of their C file."""
-    elf, found = _elf(data, "image"), defaultdict(list)
-    for unit in elf.get_dwarf_info().iter_CUs() if elf.has_dwarf_info() else ():
-        name = unit.get_top_DIE().attributes.get("DW_AT_name")
-        if name is not None:
-            found[Path(name.value.decode(errors="replace")).name].append(unit)
-    return found
+_units = lru_cache(maxsize=8)(_Units)
 
 
 def _elf(data: bytes, where: str):
