@@ -12,7 +12,7 @@ from torch import nn
 
 import insitu
 from insitu.cli import main
-from insitu.errors import GraphError, SchemeError, Unsupported
+from insitu.errors import GraphError, ModelError, SchemeError, Unsupported
 from insitu.graph import evaluate
 from insitu.pipeline import load, to_precision, trainable
 from insitu.terminal.wording import in_shell
@@ -194,6 +194,11 @@ def test_integers_that_are_computed_with_are_refused_with_the_way_out(how, op):
 def test_an_embedding_is_refused_with_the_way_out():
     with pytest.raises(Unsupported, match="int64 and goes into embedding") as e:
         load(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 3)), torch.zeros(1, 6, dtype=torch.int64))
+    assert "embedded vectors" in e.value.hint
+    with pytest.raises(ModelError, match="cannot trace") as e:
+        insitu.compile(
+            nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(24, 3)), data=np.zeros((8, 6), np.int64)
+        )
     assert "embedded vectors" in e.value.hint
 
 

@@ -31,6 +31,8 @@ from insitu.importers.torch.call import Call
 from insitu.importers.torch.views import mutates_a_view
 
 TABLE = torch_conv.TABLE | torch_math.TABLE | torch_layout.TABLE
+WHOLE = "`torch.export.export(module, example)` shows the whole message"
+EMBEDDED = "for an embedding, pass the embedded vectors"
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 
@@ -48,7 +50,7 @@ def read_torch(module, example=None, *, batch: int | None = None, name: str = ""
             raise ModelError(
                 f"torch.export cannot trace it: {_first_line(e)}",
                 where=type(module).__name__,
-                hint="`torch.export.export(module, example)` shows the whole message",
+                hint=EMBEDDED if "scalar types: Long, Int" in str(e) else WHOLE,
             ) from e
     return read_program(program, name=name or type(module).__name__)
 
@@ -229,7 +231,7 @@ def _integers(node, name: str, example) -> Iterator[str]:
         raise Unsupported(
             f"is {dtype} and goes into {bad}; model inputs must be float",
             where=f"input {name}",
-            hint="convert it first (x = x.float()); for an embedding, pass the embedded vectors",
+            hint=f"convert it first (x = x.float()); {EMBEDDED}",
         )
     yield f"input {name} is {dtype} in the model and f32 here"
 
