@@ -190,3 +190,12 @@ def test_an_op_that_core_ml_lacks_is_refused_by_its_name(op):
     bound = bind(lookup(op), lookup(op).cases[0], fixed=False)
     with pytest.raises(Unsupported, match=f"Core ML cannot express op {op}"):
         _network(bound.graph, (), False)
+
+
+@pytest.mark.parametrize("scheme, said", [("full", True), ("head", False)])
+def test_a_gelu_that_gradients_must_pass_is_said(scheme, said):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 6), nn.GELU(), nn.Linear(6, 3)).eval()
+    x = np.zeros((6, 5), np.float32)
+    learner = insitu.compile(net, data=(x, np.arange(6) % 3), precision="float", scheme=scheme)
+    assert any("GELU" in note for note in write(learner, NOTHING).notes) == said

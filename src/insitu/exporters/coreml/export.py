@@ -23,6 +23,7 @@ from insitu.exporters.samples import compared
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, drop_unused, evaluate
 from insitu.learner import Learner
+from insitu.ops.activation import gelu
 from insitu.ops.channels import merge_channels
 from insitu.ops.depthwise import depthwise2d
 from insitu.ops.dropout import dropout_train
@@ -95,11 +96,14 @@ def _kept(learner: Learner, graph: Graph) -> tuple[str, ...]:
     state = learner.graphs["predict"].state
     norms = [n for n in graph.nodes if n.op is batch_norm and any(v.name in state for v in n.inputs[1:])]
     grouped = [n.name for n in graph.nodes if n.op is depthwise2d and n.inputs[1].name in state]
+    first = next((i for i, n in enumerate(graph.nodes) if any(v.name in state for v in n.inputs)), len(graph.nodes))
+    curved = [n.name for n in graph.nodes[first:] if n.op is gelu and n.attrs["approximate"] != "tanh"]
     recipe = learner.recipe
     found = {
         f"Core ML does not update batch norm: {len(norms)} of them stay as learned": bool(norms),
         "Core ML has no dropout: it trains without": bool(ops & {dropout, dropout_train}),
         f"depthwise layers are marked updatable ({_listed(grouped)}): try whether your system takes them": grouped,
+        f"gradients must pass through GELU ({_listed(curved)}): try whether your system can": curved,
         f"Core ML has no weight decay: {recipe.decay} is left out": bool(recipe.decay),
         f"Core ML has no label smoothing: {recipe.smoothing} is left out": bool(recipe.smoothing),
         "Core ML has no Nesterov momentum: plain momentum is used": recipe.nesterov and recipe.optimizer == "momentum",
