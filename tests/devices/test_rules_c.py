@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from insitu.store.rules import FEWEST_GUARDS, NONE, RULES, Ledger, Record, below, draw, is_worse, rooms
+from insitu.store.rules import NONE, RULES, Guard, Ledger, Record, below, draw, is_worse, rooms
 from insitu.toolchain.compiler import FLAGS, STRICT, compile_c
 from insitu.toolchain.sources import C_FOLDER
 
@@ -125,6 +125,19 @@ def test_the_same_records_are_kept_and_learned(rule: str, capacity: int, seed: i
         assert c.kept() == [ledger.records[i] for i in sorted(ledger.records)], step
 
 
+class Votes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int32) for name in ("guards", "older", "right", "lost", "won", "fell", "rose",
+                                                    "won_older", "rose_older")]  # fmt: skip
+
+
+def judged_in_c(guards: list[Guard]) -> bool:
+    votes = Votes()
+    for g in guards:
+        library().rules_vote(ctypes.byref(votes), g.older, g.before, g.after, g.sure_before, g.sure_after)
+    assert (votes.guards, votes.right) == (len(guards), sum(g.after for g in guards))
+    return bool(library().rules_worse(ctypes.byref(votes)))
+
+
 def test_bouts_are_judged_the_same():
     for lost in range(8):
         for won in range(8):
@@ -132,8 +145,18 @@ def test_bouts_are_judged_the_same():
                 before = [True] * lost + [False] * won + [True] * same
                 after = [False] * lost + [True] * won + [True] * same
                 for every in (1, 2, 9):
-                    older = [i % every == 0 for i in range(len(before))]
-                    proven = sum(older[lost : lost + won])
-                    found = library().rules_worse(len(before), sum(older), lost, won, proven)
-                    assert bool(found) == is_worse(before, after, older)
-    assert not library().rules_worse(FEWEST_GUARDS - 1, 0, FEWEST_GUARDS - 1, 0, 0)
+                    guards = [Guard(b, a, i % every == 0) for i, (b, a) in enumerate(zip(before, after))]
+                    assert judged_in_c(guards) == is_worse(guards)
+
+
+def test_bouts_are_judged_the_same_by_probabilities():
+    rng, said = np.random.default_rng(0), []
+    for _ in range(3000):
+        count, fall = int(rng.choice([3, 4, 10, 30, 3000], p=[0.2, 0.25, 0.3, 0.24, 0.01])), int(rng.integers(0, 120))
+        sure = rng.integers(100, 256, count)
+        after = np.clip(sure - rng.integers(-20, fall + 1, count), 0, 255)
+        rows = zip(sure > 110, after > 100, rng.random(count) < 0.7, sure, after)
+        guards = [Guard(bool(b), bool(a), bool(o), int(s), int(t)) for b, a, o, s, t in rows]
+        said.append(is_worse(guards))
+        assert judged_in_c(guards) == said[-1]
+    assert 300 < sum(said) < 2700

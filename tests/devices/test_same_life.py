@@ -130,18 +130,18 @@ def test_a_life_is_the_same_on_both(make):
 @pytest.mark.parametrize("make", [head_in_flash, head_in_sram])
 def test_a_class_stays_new_if_its_first_bout_is_rolled_back_on_both(make):
     learner, x, _ = make()
-    both = Both(learner)
+    both, far = Both(learner), x / np.float32(8) + np.float32(1)  # a class apart
     both.forget(0)
     for i in range(40):
         both.observe(x[i], 1)  # as an untrained head without the class 0 says: all guards are right
     new = both.add_class("new")
-    for i in range(40, 46):
-        both.observe(-x[i], new)
+    for i in range(40, 80):
+        both.observe(far[i], new)
     rows = both.device.state()["head.weight"]
-    told = both.rehearse(1, 1e6, partial=True)
+    told = both.rehearse(1, 1e6, partial=True)  # one lesson leads the row far away from its other samples
     assert new == 0 and told.rolled_back, told
     both.check()
-    both.observe(-x[46], new)  # its row follows its mean again
+    both.observe(far[80], new)  # its row follows its mean again
     both.check()
     both.rehearse(10, RATE, partial=True)
     both.check()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from insitu.ops._random import random_u32
-from insitu.store.rules import NONE, RULES, Ledger, below, draw, is_guard, is_worse, rooms
+from insitu.store.rules import NONE, RULES, Guard, Ledger, below, draw, is_guard, is_worse, rooms
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -115,13 +115,31 @@ def test_a_bout_is_judged_by_more_than_noise(guards: list[tuple[bool, bool, bool
     b = sum(before and not after for before, after, _ in guards)
     enough = sum(older for *_, older in guards) >= 4
     c = sum(after and not before and (older or not enough) for before, after, older in guards)
-    assert is_worse(*zip(*guards)) == (len(guards) >= 4 and b > c and b - c > (b + c) ** 0.5)
+    assert is_worse([Guard(*g) for g in guards]) == (len(guards) >= 4 and b > c and b - c > (b + c) ** 0.5)
 
 
 def test_wrong_labels_cannot_outvote_older_guards():
     before, after = [True, True, True, True, False, False, False], [False, False, True, True, True, True, True]
-    assert is_worse(before, after, [True] * 4 + [False] * 3)
-    assert not is_worse(before, after, [True] * 7) and not is_worse(before, after, [False] * 7)
+    assert is_worse(map(Guard, before, after, [True] * 4 + [False] * 3))
+    assert not is_worse(map(Guard, before, after, [True] * 7))
+    assert not is_worse(map(Guard, before, after, [False] * 7))
+
+
+def test_a_few_guards_notice_harm_by_their_probabilities():
+    one_lost, shaken = Guard(True, False, True, 200, 90), Guard(True, True, True, 250, 180)
+    steady, doubtful = Guard(True, True, True, 250, 240), Guard(True, True, True, 250, 150)
+    assert not is_worse([one_lost] + [steady] * 9), "one of ten is chance"
+    assert is_worse([one_lost] + [shaken] * 9), "one of ten, and the others fell by a quarter"
+    assert not is_worse([Guard(True, True, True, 200, 90)] + [shaken] * 9), "nobody went wrong"
+    assert not is_worse([one_lost, shaken, shaken]), "three guards judge nothing"
+    assert not is_worse([one_lost] + [steady] * 299), "300 guards that fall by 4 % fall for no harm"
+    assert is_worse([one_lost] + [doubtful] * 299)
+
+
+def test_newer_guards_cannot_praise_a_fall_of_the_older_ones():
+    fall, rise = [Guard(True, False, True, 220, 90)] + [Guard(True, True, True, 250, 180)] * 9, (False, False, 0, 255)
+    wrong = Guard(rise[0], rise[1], False, *rise[2:])
+    assert is_worse(fall + [wrong] * 10) and not is_worse(fall + [wrong._replace(older=True)] * 10)
 
 
 def test_the_same_history_gives_the_same_records():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from insitu.codegen.program import Program
 
 # bytes of the structs in c/device/rules.h and life.h
-RECORD, CLASS, PAST, NOW, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 120, 12, 16, 28
+RECORD, CLASS, PAST, NOW, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 136, 12, 16, 28
 MOST_PAGES = 16  # of a segment
 LEAST_SEGMENTS = 4  # one is always empty, one is for what was dropped
 MOST_RECORDS = 16_384
@@ -117,7 +117,7 @@ class Layout:
     @property
     def sram_bytes(self) -> int:
         """What a life takes beside arena and state, within some words."""
-        kept = RECORD * (self.capacity + 1) + (SEGMENT * self.segments if self.life.pages else 0)
+        kept = (RECORD + 1) * (self.capacity + 1) + (SEGMENT * self.segments if self.life.pages else 0)
         known = PAST + NOW + self.classes * (CLASS + 4 * self.features) + self.latent_bytes
         store = 0 if self.life.pages else self.slot_bytes * (self.capacity + 1) + self.state_bytes
         return kept + known + store

@@ -19,7 +19,9 @@ from insitu.learner.feed import Feed, Source
 from insitu.learner.few import derived_rates, given_rates
 from insitu.learner.rates import Rates
 from insitu.learner.rows import rows_in_use
-from insitu.store.rules import FEWEST_GUARDS, NONE, is_worse
+from insitu.store.class_rows import room
+from insitu.store.mind import Answer
+from insitu.store.rules import FEWEST_GUARDS, NONE, Guard, is_worse
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE
@@ -43,7 +45,7 @@ class Bout:
     steps: int  # planned
     rate: float  # of the next lesson
     share: float | None  # of the rate, for the layers before the head; None: there is one rate
-    guards: dict[int, bool]  # id -> was it right before?
+    guards: dict[int, Answer]  # id -> what the network said of it before
     done: int = 0
     losses: list[float] = field(default_factory=list)  # sums of the lessons of each chunk
     rows: list[int] = field(default_factory=list)  # of the head, which alone are learned; none: all
@@ -104,13 +106,13 @@ def begin(life: Life, steps: int | None, rate: float | None) -> Bout:
     planned = int(np.clip(PASSES * count, LEAST, MOST)) if steps is None else steps
     planned = -(-planned // life.learner.batch) * life.learner.batch
     ids = ledger.guard_ids()
-    right = mind.right(*_guards(life, ids))
+    answers = mind.answers(*_guards(life, ids))
     share = None if rates.body is None else rates.share
     rows = newcomers(life)
     shift_rows(life, rows, HANDICAP)
     pace = np.float32(life.record.pace * FIRST_RATE) * np.float32(ALONE_RATE if rows else 1.0)
     first = float(np.float32(rates.head) * pace)
-    return Bout(planned, first, share, dict(zip(ids, right)), rows=rows, taught=list(rows))
+    return Bout(planned, first, share, dict(zip(ids, answers)), rows=rows, taught=list(rows))
 
 
 def newcomers(life: Life) -> list[int]:
@@ -126,7 +128,7 @@ def newcomers(life: Life) -> list[int]:
     return sorted(added) if alone and len(added) == 1 and taught - added else []
 
 
-def shift_rows(life: Life, rows: list[int], by: float) -> None:
+def shift_rows(life: Life, rows: list[int], by: float | np.float32) -> None:
     """Add to the biases of these rows of the trainee."""
     if rows:
         bias = life.mind.trainee.state()[f"{HEAD}.bias"].copy()
@@ -192,11 +194,14 @@ def end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
     """Judge the bout. Returns whether it did harm, and which guards were right before and after."""
     ids = [i for i in bout.guards if i in life.store.ledger.records]
     shift_rows(life, bout.rows, -HANDICAP)
-    after = life.mind.right(*_guards(life, ids), life.mind.trainee)
+    for k in bout.rows:
+        shift_rows(life, [k], room(life, k, life.mind.trainee))
+    after = life.mind.answers(*_guards(life, ids), life.mind.trainee)
     before = [bout.guards[i] for i in ids]
     broken = any(not np.isfinite(a).all() for a in life.mind.trainee.state().values() if a.dtype.kind == "f")
     older = [life.store.ledger.records[i].uses > 0 for i in ids]
-    return broken or is_worse(before, after, older), before, after
+    votes = [Guard(b.right, a.right, o, b.sure, a.sure) for b, a, o in zip(before, after, older)]
+    return broken or is_worse(votes), [b.right for b in before], [a.right for a in after]
 
 
 def result(bout: Bout, steps: int, judged: tuple[bool, list[bool], list[bool]] | None, **more) -> Rehearsed:

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.learner.rows import head_rows, rows_in_use, set_row, set_rows
+from insitu.store.rules import is_witness
 from insitu.training.head import HEAD
 from insitu.training.newcomer import Row, discriminant, row_from_mean
 
 if TYPE_CHECKING:
+    from insitu.devices.host import HostDevice
     from insitu.store.life import Life
+
+MARGIN = np.float32(1 / 16)  # by which each kept sample must keep its class
 
 
 def make_rows(life: Life, told: set[int]) -> None:
@@ -24,7 +28,9 @@ def make_rows(life: Life, told: set[int]) -> None:
     if told & life.record.following and not _discriminate(life):
         for k, row in _rows_apart(life, told):
             _set_row(life, k, *row)
-            life.store.keep_fact(f"row {k}", np.append(*row).astype(np.float32).tobytes())
+            bias = row[1] + room(life, k)
+            _set_row(life, k, row[0], bias)
+            life.store.keep_fact(f"row {k}", np.append(row[0], bias).astype(np.float32).tobytes())
 
 
 def restore_rows(life: Life) -> None:
@@ -50,6 +56,29 @@ def _rows_apart(life: Life, told: set[int]) -> Iterator[tuple[int, Row]]:
 def _trained(life: Life) -> bool:
     """Does any class have a trained row? Such rows do not compare with those of a discriminant."""
     return bool(set(np.flatnonzero(rows_in_use(life.learner)).tolist()) - life.record.following)
+
+
+def room(life: Life, new: int, device: HostDevice | None = None) -> np.float32:
+    """What to add to the bias of a new row, so that it takes no kept sample from a class that was trained.
+
+    Only samples count that are right without it.
+    """
+    trained = sorted(set(np.flatnonzero(rows_in_use(life.learner)).tolist()) - set(life.record.fresh))
+    ids = _witnesses(life, trained)
+    found = [(i, latent) for i, latent in zip(ids, life.store.fetch(ids)) if latent is not None]
+    if not found:
+        return np.float32(0)
+    logits = life.mind.recall([latent for _, latent in found], device)[0]
+    labels = np.array([life.store.ledger.records[i].label for i, _ in found])
+    right = np.array(trained)[logits[:, trained].argmax(1)] == labels
+    ahead = logits[np.arange(len(labels)), labels] - logits[:, new]
+    return np.min(ahead, where=right & np.isfinite(ahead), initial=MARGIN) - MARGIN
+
+
+def _witnesses(life: Life, trained: list[int]) -> list[int]:
+    ledger = life.store.ledger
+    ids = sorted(i for group in (ledger.trainees, ledger.guards) for k in trained for i in group.ids.get(k, ()))
+    return [i for i in ids if is_witness(i, len(ids))]
 
 
 def _discriminate(life: Life) -> bool:

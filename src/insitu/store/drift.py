@@ -5,11 +5,12 @@ The operations and their order are part of the rules (rules.py): c/device does t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from insitu.ops._mathf import top_two
+from insitu.ops._mathf import expf, top_two
 
 F = np.float32
 GROUPS = 16  # value i of the latents belongs to group i % 16
@@ -23,6 +24,16 @@ def worths(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each row: how much a label would tell, 255 - floor(255 (p1 - p2)); and p1, the confidence."""
     first, second = top_two(logits)
     return 255 - np.floor(F(255) * (first - second)).astype(np.int32), first
+
+
+def sureness(logits: np.ndarray, labels: Sequence[int]) -> list[int]:
+    """For each row: floor(255 p) of the label's probability; 0 if the outputs are no numbers."""
+    z = np.asarray(logits, F).reshape(len(logits), -1)
+    fine = np.isfinite(z).all(axis=1, keepdims=True)
+    z = np.where(fine, z, F(0))
+    e = expf(z - z.max(1, keepdims=True))
+    own = e[np.arange(len(z)), np.asarray(labels, int)] / np.add.accumulate(e, 1)[:, -1]
+    return np.where(fine.reshape(-1), np.floor(F(255) * own), 0).astype(int).tolist()
 
 
 def group_means(latents: np.ndarray) -> np.ndarray:

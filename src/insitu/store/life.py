@@ -150,9 +150,11 @@ class Life:
             raise DataError("a label is a class, by name or number", where=f"record {id}")
         with self.learner._changing, self.store.changing():
             if id not in self.store.ledger.records:
-                raise DataError(f"there is no record {id}", where=self.where, hint="it gave way to others")
+                raise DataError(f"there is no record {id}", where=self.where, hint=self._why_missing(id))
             if self.store.ledger.records[id].label == k:
                 return True
+            if self.record.bout:
+                self.record.bout.guards.pop(id, None)  # it was asked about another label
             (latent,) = self.store.fetch([id])
             if latent is None:
                 self.damaged(id)
@@ -163,6 +165,12 @@ class Life:
             make_rows(self, {k})
             self._remember()
             return kept
+
+    def _why_missing(self, id: Any) -> str:
+        last = self.store.ledger.next_id - 1
+        if isinstance(id, int | np.integer) and 0 < id <= last:
+            return "it gave way to others"
+        return f"ids are those that `observe` returned: 1 to {last} so far" if last else "nothing was observed yet"
 
     def asks(self, n: int = 1) -> list[int]:
         """The ids of kept samples whose label would help most."""
@@ -188,9 +196,14 @@ class Life:
                 set_row(self.learner, row, np.zeros(1, np.float32), UNUSED)
                 self.mind = Mind(self.learner)
             self.record.fresh.append(row)
-            with self.store.changing(durable=True):
-                self.store.belong(self.mind.model)
-                self.checkpoint()
+            try:
+                with self.store.changing(durable=True):
+                    self.store.belong(self.mind.model)
+                    self.checkpoint()
+            except BaseException:  # a full disk: what could not be saved is not there
+                forget_class(self.learner, row)
+                self.record.fresh.remove(row)
+                raise
             return row
 
     def forget(self, name: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -19,6 +19,7 @@ from insitu.devices.host import HostDevice, open_plans
 from insitu.errors import DeviceError, GraphError
 from insitu.graph import Value
 from insitu.planner import plan
+from insitu.store.drift import sureness
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.living import with_features
@@ -26,6 +27,13 @@ from insitu.training.prefix import split
 
 if TYPE_CHECKING:
     from insitu.learner import Learner
+
+
+class Answer(NamedTuple):
+    """What the network says of a sample whose label is known."""
+
+    right: bool
+    sure: int  # the probability of the label, of 255
 
 
 class Mind:
@@ -108,12 +116,15 @@ class Mind:
         features = arrays[self._features] if self._features is not None else outputs[-1]
         return tuple(np.asarray(a, np.float32).reshape(len(latents), -1) for a in (outputs[0], features))  # type: ignore[return-value]
 
-    def right(self, latents: Sequence[bytes], labels: Sequence[int], device: HostDevice | None = None) -> list[bool]:
-        """Is each of these recognised?"""
+    def answers(
+        self, latents: Sequence[bytes], labels: Sequence[int], device: HostDevice | None = None
+    ) -> list[Answer]:
+        """Is each of these recognised, and how surely?"""
         if not latents:
             return []
         outputs = self.recall(latents, device)[0]
-        return (np.isfinite(outputs).all(1) & (outputs.argmax(1) == np.array(labels))).tolist()
+        right = np.isfinite(outputs).all(1) & (outputs.argmax(1) == np.array(labels))
+        return list(map(Answer, right.tolist(), sureness(outputs, labels)))
 
     def learn(self, latents: Sequence[bytes], labels: Sequence[int], rates: Sequence[float],
               rows: Sequence[int] = ()) -> np.ndarray:  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from insitu.errors import DataError
 from insitu.learner.few import Known
 from insitu.store.bout import Bout
+from insitu.store.mind import Answer
 
 
 @dataclass
@@ -45,6 +46,11 @@ class LifeRecord:
         return json.dumps(found).encode()
 
 
+def _answer(found: bool | list) -> Answer:
+    """Bouts that began with an older version know only who was right."""
+    return Answer(*found) if isinstance(found, list) else Answer(bool(found), 0)
+
+
 def from_json(data: bytes, where: str) -> LifeRecord:
     """The record; a DataError if it is damaged."""
     try:
@@ -53,7 +59,7 @@ def from_json(data: bytes, where: str) -> LifeRecord:
         known = {f.name for f in fields(LifeRecord)}
         made = LifeRecord(**{k: v for k, v in found.items() if k in known})
         made.known = Known(**found["known"])
-        made.bout = Bout(**{**bout, "guards": {int(i): bool(r) for i, r in bout["guards"]}}) if bout else None
+        made.bout = Bout(**{**bout, "guards": {int(i): _answer(a) for i, a in bout["guards"]}}) if bout else None
         return made
     except (ValueError, TypeError, KeyError, AttributeError) as e:
         raise DataError(f"what it remembers is damaged ({type(e).__name__}: {str(e)[:80]})", where=where) from e

@@ -27,11 +27,14 @@ from operator import attrgetter
 from typing import NamedTuple
 
 NONE = -1  # the label of a record that has none yet
-EVICTION, RESERVOIR = 1, 2  # streams of random numbers
+EVICTION, RESERVOIR, WITNESS = 1, 2, 3  # streams of random numbers
 GUARD_EVERY, GUARD_AT = 5, 3
 MOST_USES = 0xFFFF
 NEWEST, NEWEST_EVERY = 8, 3  # records of a class that get every third of its lessons
 FEWEST_GUARDS = 4  # with fewer, no bout is judged
+SURE = 255  # of a guard: the probability of its label is 1
+LEAST_FALL = 10  # a tenth of a guard, on average: less is a change of confidence, not harm
+WITNESSES = 512  # kept samples that a new row of the head is tried on, about, at most
 RULES = ("balanced", "oldest", "informative")
 
 U32 = 0xFFFFFFFF
@@ -65,17 +68,39 @@ def rooms(capacity: int) -> tuple[int, int]:
     return capacity - guards, guards
 
 
-def is_worse(before: Iterable[bool], after: Iterable[bool], older: Iterable[bool]) -> bool:
-    """Do the guards say that a bout did harm? `before` and after it: was each guard right? Had it judged a bout before?
+class Guard(NamedTuple):
+    """A guard's answers before and after a bout: was it right, and how probable (of SURE) was its label?"""
+
+    before: bool
+    after: bool
+    older: bool  # had it judged a bout before?
+    sure_before: int = 0
+    sure_after: int = 0
+
+
+def is_worse(guards: Iterable[Guard]) -> bool:
+    """Do the guards say that a bout did harm?
 
     b guards went wrong and c went right: b > c and (b - c)^2 > b + c is one standard deviation of their difference.
+    Few guards see only much harm that way. So if b > c, their probabilities are asked, too: b and c are then the sums
+    of all falls and of all rises, and the mean fall must be a tenth at least.
     With four older guards, only those count in c: wrong labels that came since the last bout are among the guards, too,
     and a bout that learns them gets those right.
     """
-    found = list(zip(before, after, older))
-    proven = sum(o for _, _, o in found) >= FEWEST_GUARDS
-    b, c = sum(x and not y for x, y, _ in found), sum(y and not x and (o or not proven) for x, y, o in found)
-    return len(found) >= FEWEST_GUARDS and b > c and (b - c) ** 2 > b + c
+    found = list(guards)
+    older = sum(g.older for g in found)
+    praise = [g for g in found if g.older] if older >= FEWEST_GUARDS else found
+    b, c = sum(g.before and not g.after for g in found), sum(g.after and not g.before for g in praise)
+    fell = sum(max(g.sure_before - g.sure_after, 0) for g in found)
+    rose = sum(max(g.sure_after - g.sure_before, 0) for g in praise)
+    unsure = fell > rose and LEAST_FALL * (fell - rose) > SURE * len(praise)
+    harm = (b - c) ** 2 > b + c or (unsure and (fell - rose) ** 2 > SURE * (fell + rose))
+    return len(found) >= FEWEST_GUARDS and b > c and harm
+
+
+def is_witness(id: int, count: int) -> bool:
+    """Is this one of the kept samples of trained classes, `count` in all, that a new row must not take?"""
+    return below(id, WITNESS, count) < WITNESSES
 
 
 # groups -----------------------------------------------------------------------------------------

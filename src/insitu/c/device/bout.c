@@ -1,16 +1,19 @@
 /* A bout of learning, in slices: checkpoint, ask the guards, learn, ask the guards again, keep or roll back, checkpoint.
  *
- * A guard that was right before and is wrong after counts against the bout, one that became right for it (rules_worse).
+ * A guard that was right before and is wrong after counts against the bout, one that became right for it (rules_worse);
+ * so do probabilities of their labels that fall and rise.
  * Guards that arrive during a bout are not asked.
  */
 #include "device/bout.h"
 
 #include "device/bank.h"
+#include "device/follow.h"
 #include "device/store.h"
 #include "kernels.h"
 
 static const float FIRST_RATE = 2.0f; /* times the rate, at the first lesson: it falls to zero, so its mean is the rate */
 static const float ALONE_RATE = 3.0f; /* times that, if one row of the head learns alone */
+enum { LEARNING = 1, LEAVING_ROOM = 2 }; /* a row that is alone in its bout */
 static const float HANDICAP = 0.5f;   /* of its bias while it learns */
 
 static int32_t next_guard(const life_model *m, int32_t judged)
@@ -24,8 +27,8 @@ static int32_t next_guard(const life_model *m, int32_t judged)
     return 0;
 }
 
-/* Is the network right about the record whose turn it is? */
-static int32_t is_right(const life_model *m, const rules_record *r)
+/* Is the network right about the record whose turn it is, and how sure is it of the label? */
+static int32_t is_right(const life_model *m, const rules_record *r, uint8_t *sure)
 {
     int32_t best = 0;
     store_bring(m, r);
@@ -33,7 +36,9 @@ static int32_t is_right(const life_model *m, const rules_record *r)
     for (int32_t i = 1; i < m->class_count; i++) {
         best = m->outputs[i] > m->outputs[best] ? i : best;
     }
-    return best == r->label && finite_f32(m->outputs, m->class_count);
+    const int32_t fine = finite_f32(m->outputs, m->class_count);
+    *sure = (uint8_t)(fine ? follow_sure(m->outputs, m->class_count, r->label) : 0);
+    return best == r->label && fine;
 }
 
 static void save_state(const life_model *m)
@@ -72,6 +77,16 @@ static void shift_rows(const life_model *m, float by)
     }
 }
 
+/* The class whose row learns alone. */
+static int32_t newcomer(const life_model *m)
+{
+    int32_t k = 0;
+    while (k < m->class_count - 1 && m->classes[k].fresh != 2) {
+        k++;
+    }
+    return k;
+}
+
 /* The first bout of a class that was added teaches its row alone, if there are others: those know their own. It learns
  * faster, since nothing else moves, and with a handicap: it must leave the samples of the others more room. */
 static void choose_rows(const life_model *m)
@@ -90,6 +105,25 @@ static void choose_rows(const life_model *m)
         m->now->rate *= ALONE_RATE;
         shift_rows(m, HANDICAP);
     }
+}
+
+/* Lessons are over: the row that learned alone takes no kept sample from the others, one recall per slice. Returns 0 when
+ * that is done. */
+static int32_t make_room(const life_model *m)
+{
+    life_now *now = m->now;
+    if (now->alone == LEARNING) {
+        shift_rows(m, -HANDICAP);
+        now->least = FOLLOW_MARGIN;
+        now->alone = LEAVING_ROOM;
+    } else if (now->alone && now->cursor < now->count) {
+        const float ahead = follow_ahead(m, m->records + now->cursor++, newcomer(m));
+        now->least = ahead < now->least ? ahead : now->least;
+    } else if (now->alone) {
+        shift_rows(m, now->least - FOLLOW_MARGIN);
+        now->alone = 0;
+    }
+    return now->alone != 0;
 }
 
 /* Classes that the bout has taught are new no more, unless it was rolled back. */
@@ -149,8 +183,7 @@ int32_t life_bout(const life_model *m, uint32_t steps, float rate, int32_t parti
     }
     m->now->left = steps;
     m->now->rate = rate * (m->past->pace * FIRST_RATE);
-    m->now->guards = m->now->right = m->now->lost = m->now->won = 0;
-    m->now->older = m->now->proven = 0;
+    m->now->votes = (rules_votes){0};
     for (int32_t i = 0; i < m->class_count; i++) {
         m->classes[i].steps = 0;
     }
@@ -172,11 +205,10 @@ static void ask_before(const life_model *m)
         enter(m, LIFE_LEARN);
         return;
     }
-    rules_record *r = m->records + m->now->cursor++;
-    const int32_t right = is_right(m, r);
+    const int32_t i = m->now->cursor++;
+    rules_record *r = m->records + i;
+    const int32_t right = is_right(m, r, m->sure + i);
     r->flags = (uint8_t)((r->flags & ~RULES_RIGHT) | RULES_JUDGED | (right ? RULES_RIGHT : 0));
-    m->now->guards++;
-    m->now->older += r->uses > 0;
 }
 
 static void learn(const life_model *m)
@@ -184,10 +216,9 @@ static void learn(const life_model *m)
     const int32_t i = m->now->left ? rules_lesson(m->records, m->now->count, m->classes, m->class_count) : -1;
     if (i < 0) {
         m->now->left = 0;
-        if (m->now->alone) {
-            shift_rows(m, -HANDICAP);
+        if (!make_room(m)) {
+            enter(m, LIFE_AFTER);
         }
-        enter(m, LIFE_AFTER);
         return;
     }
     store_bring(m, m->records + i);
@@ -243,16 +274,16 @@ static void judge(const life_model *m)
     life_now *now = m->now;
     life_past *past = m->past;
     past->bouts++;
-    past->guards = (uint32_t)now->guards;
-    past->right = (uint32_t)now->right;
-    past->lost = (uint32_t)now->lost;
-    past->won = (uint32_t)now->won;
-    const int32_t worse = rules_worse(now->guards, now->older, now->lost, now->won, now->proven) || is_broken(m);
+    past->guards = (uint32_t)now->votes.guards;
+    past->right = (uint32_t)now->votes.right;
+    past->lost = (uint32_t)now->votes.lost;
+    past->won = (uint32_t)now->votes.won;
+    const int32_t worse = rules_worse(&now->votes) || is_broken(m);
     past->pace = worse ? past->pace * 0.5f : past->pace < 0.5f ? past->pace * 2.0f : 1.0f;
     const int32_t undone = worse && bout_undo(m) == 0;
     if (undone) {
         past->undone++;
-        past->right = (uint32_t)(now->right + now->lost - now->won);
+        past->right = (uint32_t)(now->votes.right + now->votes.lost - now->votes.won);
     }
     end_rows(m, !undone);
     for (int32_t i = 0; i < now->count; i++) {
@@ -270,12 +301,11 @@ static void ask_after(const life_model *m)
         enter(m, LIFE_SAVE_AFTER);
         return;
     }
-    const rules_record *r = m->records + m->now->cursor++;
-    const int32_t right = is_right(m, r), before = (r->flags & RULES_RIGHT) != 0;
-    m->now->right += right;
-    m->now->lost += before && !right;
-    m->now->won += right && !before;
-    m->now->proven += right && !before && r->uses > 0;
+    uint8_t sure; /* a guard that has left meanwhile, or has another label, does not count */
+    const int32_t i = m->now->cursor++;
+    const rules_record *r = m->records + i;
+    const int32_t right = is_right(m, r, &sure), before = (r->flags & RULES_RIGHT) != 0;
+    rules_vote(&m->now->votes, r->uses > 0, before, right, m->sure[i], sure);
 }
 
 /* One step of a checkpoint; then the next phase. A bout that could not be undone does not begin. */

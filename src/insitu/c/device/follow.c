@@ -3,7 +3,10 @@
  */
 #include "device/follow.h"
 
+#include "device/store.h"
 #include "numbers/mathf.h"
+
+const float FOLLOW_MARGIN = 0.0625f;
 
 uint8_t follow_worth(const float *outputs, int32_t count, float *confidence, int32_t *guess)
 {
@@ -27,6 +30,20 @@ uint8_t follow_worth(const float *outputs, int32_t count, float *confidence, int
     }
     *confidence = first / total;
     return (uint8_t)(255 - (int32_t)(255.0f * (*confidence - second / total)));
+}
+
+uint8_t follow_sure(const float *outputs, int32_t count, int32_t label)
+{
+    float top = outputs[0], total = 0.0f, own = 0.0f;
+    for (int32_t i = 1; i < count; i++) {
+        top = outputs[i] > top ? outputs[i] : top;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const float e = insitu_expf(outputs[i] - top);
+        total = i ? total + e : e;
+        own = i == label ? e : own;
+    }
+    return (uint8_t)(int32_t)(255.0f * (own / total));
 }
 
 static void see(life_past *past, int32_t i, float g)
@@ -126,6 +143,55 @@ void follow_row(const life_model *m, int32_t label)
         m->weight[label * m->feature_count + i] = v + s * (own[i] - c);
     }
     m->bias[label] = (n ? sum / (float)n : 0.0f) - h * square(own, m->feature_count);
+}
+
+/* Is this a class whose row was trained? */
+static int32_t is_trained(const life_model *m, int32_t k)
+{
+    return k >= 0 && life_in_use(m, k) && m->classes[k].fresh == 0;
+}
+
+/* Is this one of the samples that a new row must not take? */
+static int32_t is_witness(const life_model *m, const rules_record *r)
+{
+    uint32_t count = 0;
+    for (int32_t i = 0; i < m->now->count; i++) {
+        count += (uint32_t)is_trained(m, m->records[i].label);
+    }
+    return is_trained(m, r->label) && rules_is_witness(r->id, count);
+}
+
+/* Is the trained class of record r the best of those, by the outputs at hand? */
+static int32_t is_best(const life_model *m, const rules_record *r)
+{
+    const float own = m->outputs[r->label];
+    for (int32_t k = 0; k < m->class_count; k++) {
+        if (is_trained(m, k) && (k < r->label ? m->outputs[k] >= own : m->outputs[k] > own)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+float follow_ahead(const life_model *m, const rules_record *r, int32_t label)
+{
+    if (!is_witness(m, r)) {
+        return FOLLOW_MARGIN;
+    }
+    store_bring(m, r);
+    life_recall();
+    const float ahead = m->outputs[r->label] - m->outputs[label];
+    return is_best(m, r) && ahead < FOLLOW_MARGIN ? ahead : FOLLOW_MARGIN;
+}
+
+void follow_room(const life_model *m, int32_t label)
+{
+    float least = FOLLOW_MARGIN;
+    for (int32_t i = 0; i < m->now->count; i++) {
+        const float ahead = follow_ahead(m, m->records + i, label);
+        least = ahead < least ? ahead : least;
+    }
+    m->bias[label] += least - FOLLOW_MARGIN;
 }
 
 float life_drift(const life_model *m)

@@ -7,6 +7,9 @@
 /* 255 - floor(255 (p1 - p2)) of the two largest probabilities; `confidence` is p1, `guess` its class. */
 uint8_t follow_worth(const float *outputs, int32_t count, float *confidence, int32_t *guess);
 
+/* floor(255 p) of this class's probability. */
+uint8_t follow_sure(const float *outputs, int32_t count, int32_t label);
+
 /* One more sample was seen: the sums of the groups of its latents, `count` values in all. */
 void follow_drift(life_past *past, const float *sums, int32_t count, float confidence);
 
@@ -15,5 +18,15 @@ void follow_mean(float *mean, const float *features, int32_t count, uint32_t n);
 
 /* The head's row of a new class, from the mean of its features: a nearest-mean row at the scale of the others'. */
 void follow_row(const life_model *m, int32_t label);
+
+extern const float FOLLOW_MARGIN; /* by which each kept sample must keep its trained class beside a new row */
+
+/* How far the trained class of a kept sample is ahead of this new row, at most the margin: that much also if the sample
+ * is no witness, or would be wrong without the row. */
+float follow_ahead(const life_model *m, const rules_record *r, int32_t label);
+
+/* Lower the bias of this new row until it takes no kept sample from a class that was trained. Recalls the samples kept:
+ * the latents at hand are then another's. */
+void follow_room(const life_model *m, int32_t label);
 
 #endif

@@ -17,6 +17,7 @@ void store_insert(const life_model *m, const rules_record *record)
     int32_t at = m->now->count++;
     for (; at > 0 && m->records[at - 1].id > record->id; at--) {
         m->records[at] = m->records[at - 1];
+        m->sure[at] = m->sure[at - 1];
     }
     m->records[at] = *record;
 }
@@ -26,6 +27,7 @@ void store_remove(const life_model *m, int32_t number)
     m->now->count--;
     for (int32_t i = number; i < m->now->count; i++) {
         m->records[i] = m->records[i + 1];
+        m->sure[i] = m->sure[i + 1];
     }
 }
 
@@ -80,6 +82,14 @@ static void learn_mean(const life_model *m, int32_t label)
     }
     if (m->classes[label].fresh == 1) {
         follow_row(m, label);
+    }
+}
+
+/* A row that follows its mean leaves the samples of trained classes alone. Last of all: other latents are at hand then. */
+static void leave_room(const life_model *m, int32_t label)
+{
+    if (label != RULES_NONE && m->classes[label].fresh == 1 && m->features) {
+        follow_room(m, label);
     }
 }
 
@@ -165,6 +175,7 @@ static void relabel(const life_model *m, int32_t i, int32_t label)
     learn_mean(m, label);
     m->now->last_id = r.id;
     m->now->dropped = arrive(m, &r, i);
+    leave_room(m, label);
 }
 
 int32_t life_observe(const life_model *m, int32_t label)
@@ -199,6 +210,7 @@ int32_t life_observe(const life_model *m, int32_t label)
     }
     now->last_id = r.id;
     now->dropped = arrive(m, &r, -1);
+    leave_room(m, label);
     return 0;
 }
 
@@ -338,6 +350,7 @@ static void recall_mean(const life_model *m, int32_t number)
     store_bring(m, m->records + number);
     life_recall();
     learn_mean(m, m->records[number].label);
+    leave_room(m, m->records[number].label);
 }
 
 /* A record that a checkpoint knows: how often it was used. A label that came after the checkpoint is counted. */

@@ -51,10 +51,10 @@ typedef struct {
     int32_t phase;       /* of the bout: LIFE_IDLE ... */
     uint32_t left;       /* learning steps of the bout still to do */
     float rate, loss;    /* of the bout; of its last step */
-    int32_t alone;       /* does only the row of the class that was added learn in it? */
+    int32_t alone;       /* does only the row of the class that was added learn in it? 2: it has learned */
+    float least;         /* by which a kept sample is ahead of that row */
     int32_t cursor;      /* record whose turn it is to be recalled */
-    int32_t guards, right, lost, won;
-    int32_t older, proven; /* guards that an earlier bout had asked: all, and those won */
+    rules_votes votes;   /* of its guards */
     uint32_t last_id;    /* of the sample observed last: its own, or that of an equal one */
     uint32_t dropped;    /* the id that gave way to it; 0: none, its own: it was not kept */
     uint32_t failures;   /* of the flash */
@@ -81,6 +81,7 @@ typedef struct {
     rules_class *classes;
     float *means;          /* of the features, by class */
     rules_record *records; /* capacity + 1 of them */
+    uint8_t *sure;         /* beside each: of a guard, the probability of its label before the bout, of 255 */
     unsigned char *latent; /* one: of the sample at hand */
     const float *outputs;  /* of life_recall */
     const float *features; /* or NULL */

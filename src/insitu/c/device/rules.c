@@ -3,7 +3,7 @@
 
 #include "numbers/random.h"
 
-enum { EVICTION = 1, RESERVOIR = 2, EVERY = 5, AT = 3, MOST_USES = 0xFFFF };
+enum { EVICTION = 1, RESERVOIR = 2, WITNESS = 3, WITNESSES = 512, EVERY = 5, AT = 3, MOST_USES = 0xFFFF, SURE = 255, LEAST_FALL = 10 };
 
 uint32_t rules_draw(uint32_t counter, uint32_t stream)
 {
@@ -19,6 +19,11 @@ int32_t rules_room(int32_t capacity, int32_t guard)
 {
     const int32_t guards = capacity / EVERY > 1 ? capacity / EVERY : 1;
     return guard ? guards : capacity - guards;
+}
+
+int32_t rules_is_witness(uint32_t id, uint32_t count)
+{
+    return rules_below(id, WITNESS, count) < WITNESSES;
 }
 
 int32_t rules_guards(rules_class *kind)
@@ -162,10 +167,27 @@ int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes,
     return best;
 }
 
-int32_t rules_worse(int32_t guards, int32_t older, int32_t lost, int32_t won, int32_t proven)
+void rules_vote(rules_votes *votes, int32_t older, int32_t before, int32_t after, int32_t sure_before, int32_t sure_after)
 {
-    const int32_t count = older >= RULES_FEWEST_GUARDS ? proven : won, net = lost - count;
-    return guards >= RULES_FEWEST_GUARDS && net > 0 && net * net > lost + count;
+    const int32_t won = after && !before, rose = sure_after > sure_before ? sure_after - sure_before : 0;
+    votes->guards++;
+    votes->older += older;
+    votes->right += after;
+    votes->lost += before && !after;
+    votes->won += won;
+    votes->won_older += won && older;
+    votes->fell += sure_before > sure_after ? sure_before - sure_after : 0;
+    votes->rose += rose;
+    votes->rose_older += older ? rose : 0;
+}
+
+int32_t rules_worse(const rules_votes *votes)
+{
+    const int32_t proven = votes->older >= RULES_FEWEST_GUARDS, asked = proven ? votes->older : votes->guards;
+    const int64_t lost = votes->lost, won = proven ? votes->won_older : votes->won, net = lost - won;
+    const int64_t fell = votes->fell, rose = proven ? votes->rose_older : votes->rose, fall = fell - rose;
+    const int32_t unsure = LEAST_FALL * fall > SURE * (int64_t)asked && fall * fall > SURE * (fell + rose);
+    return votes->guards >= RULES_FEWEST_GUARDS && net > 0 && (net * net > lost + won || unsure);
 }
 
 void rules_judged(rules_record *guard)

@@ -41,6 +41,9 @@ uint32_t rules_below(uint32_t counter, uint32_t stream, uint32_t n);
 /* How many records of a group fit. */
 int32_t rules_room(int32_t capacity, int32_t guard);
 
+/* Is this one of the kept samples of trained classes, `count` in all, that a new row of the head must not take? */
+int32_t rules_is_witness(uint32_t id, uint32_t count);
+
 /* Counts one more labelled sample of this class: does it guard? */
 int32_t rules_guards(rules_class *kind);
 
@@ -52,9 +55,19 @@ int32_t rules_victim(int32_t rule, const rules_record *records, int32_t count, i
 /* The number of the record to learn next, counted as used; -1 without labelled trainees. */
 int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes, int32_t class_count);
 
-/* Do the guards say that a bout did harm? `lost` went wrong, `won` went right. `older` of all, and `proven` of those won,
- * had judged an earlier bout. */
-int32_t rules_worse(int32_t guards, int32_t older, int32_t lost, int32_t won, int32_t proven);
+/* What the guards say of a bout; those that are older had judged one before. */
+typedef struct {
+    int32_t guards, older;
+    int32_t right, lost, won;   /* after it; gone wrong, gone right */
+    int32_t fell, rose;         /* sums of what the probabilities of their labels lost and won, of 255 */
+    int32_t won_older, rose_older;
+} rules_votes;
+
+/* Count one guard: right, and so sure, before the bout and after it. */
+void rules_vote(rules_votes *votes, int32_t older, int32_t before, int32_t after, int32_t sure_before, int32_t sure_after);
+
+/* Do the guards say that the bout did harm? */
+int32_t rules_worse(const rules_votes *votes);
 
 /* A bout is over that this guard has judged. */
 void rules_judged(rules_record *guard);
