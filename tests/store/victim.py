@@ -29,9 +29,9 @@ def live(one: insitu.Learner, folder: Path, steps: int) -> insitu.Learner:
     """Live until this many samples were observed. A bout comes after every tenth, and goes on after a cut."""
     (x, y), (first, labels) = points(steps + 1, 0), points(40, 1)
     life = one.keep(folder, count=ROOM)
-    for k in range(CLASSES):  # every class has samples from the start
-        if life.store.ledger.next_id <= 2 * CLASSES:
-            one.observe(first[labels == k][:2], [k, k])
+    while (seen := life.store.ledger.next_id - 1) < 2 * CLASSES:  # every class has samples from the start
+        k = seen // 2  # a sample that was shown before a cut is not shown again: drift counts what is seen
+        one.observe(first[labels == k][:2], [k, k])
     while (seen := life.store.ledger.next_id - 1) < steps:
         if life.record.bout or (seen % 10 == 0 and life.record.bouts < seen // 10):
             one.rehearse(steps=48, seconds=0.0)  # many pauses: checkpoints in the middle of a bout
