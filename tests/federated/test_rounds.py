@@ -221,6 +221,18 @@ def test_what_a_device_keeps_survives_a_new_process():
         two.keep(one.kept()[:50])
 
 
+def test_what_a_device_kept_before_an_update_of_insitu_is_still_taken(tmp_path):
+    (x, y), path = members(1)[0], tmp_path / "old.npz"
+    one, two = (Member(fresh(), x, y, personal=("head",)) for _ in range(2))
+    fleet = plain(1, 0, personal=("head",))
+    one.train(base_of(fleet.arrays, fleet.catalogue).packed, fleet.catalogue, TASK)
+    path.write_bytes(one.kept())
+    with np.load(path) as found:
+        np.savez(path, **{name: a for name, a in found.items() if name != "told"})
+    two.keep(path.read_bytes())
+    assert two.asked == one.asked and two.told == "" and all((two._own[n] == a).all() for n, a in one._own.items())
+
+
 # the model on its way to devices ----------------------------------------------------------------
 
 

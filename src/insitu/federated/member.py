@@ -219,7 +219,8 @@ class Member:
                 return
             head, body, *counts = found["known"].tolist()
             self.learner.known = Known(head, body, *map(int, counts))
-            self.held, self.told = found["held"].tobytes(), found["told"].tobytes().decode()
+            self.held = found["held"].tobytes()
+            self.told = found["told"].tobytes().decode() if "told" in found else ""  # older files do not have it
             self.asked, self.revealed = found["asked"].tobytes(), _hashes(found["revealed"].tobytes())
         except UNREADABLE as e:
             raise DataError(f"is damaged: {e}", where="kept") from e
