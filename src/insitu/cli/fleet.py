@@ -103,6 +103,7 @@ def _of_file(learner, path: Path, seed: int):
     data = _samples(learner, str(path))
     if read_held_out(path, learner.graphs["predict"]) is not None:
         test = learner.samples(str(path), part="test")
+        assert test.labels is not None  # checked by samples()
         return (data.inputs[0], data.labels), (test.inputs[0], test.labels)
     return _shared(data, kept_apart(data, seed, str(path)))
 
