@@ -21,6 +21,7 @@ from insitu.ops.conv import conv1d, conv2d
 from insitu.ops.depthwise import depthwise2d
 from insitu.ops.layout import pad
 from insitu.ops.norm import batch_norm, dropout
+from insitu.ops.normalize import normalize
 from insitu.ops.pool import max_pool2d
 from insitu.quantizer.weights import ALONG_INPUT, SCALED, response
 
@@ -82,6 +83,30 @@ def affine_into_consumer(node: Node, rw: Rewriter):
         return None  # the padding is zero after the shift, not before it
     scaled = w * ALONG_INPUT[node.op](w, a, node.attrs)
     return _again(node, rw, x, scaled, b + response(node.op, w, shift, node.attrs), node.name)
+
+
+def scaled_input(node: Node, rw: Rewriter):
+    """x / 255 of the network's input stays apart: y = (x - mean) / std.
+
+    Folded into the first layer, it would make its weights 255 times smaller and their gradients 255 times larger: no
+    rate would suit that layer and the others.
+    """
+    x, a, shift = _after_normalize(node, rw) or affine(node, rw) or (None, np.ones(1), np.zeros(1))
+    if x is None or x.name not in {v.name for v in rw.source.inputs} or x.dtype != "f32":
+        return None
+    if np.ptp(a) or np.ptp(shift) or not (0 < a[0] < 1 / FAR or a[0] > FAR):
+        return None
+    return normalize(x, mean=(float(-shift[0] / a[0]),), std=(float(1 / a[0]),), name=node.name)
+
+
+def _after_normalize(node: Node, rw: Rewriter) -> tuple[Value, np.ndarray, np.ndarray] | None:
+    """An affine node and the normalize before it, as one."""
+    found = affine(node, rw)
+    before = rw.producer(found[0], normalize) if found else None
+    if found is None or before is None or len(before.attrs["std"]) > 1 or rw.uses(found[0]) != 1:
+        return None
+    first = 1 / before.attrs["std"][0]
+    return before.inputs[0], first * found[1], found[2] - first * before.attrs["mean"][0] * found[1]
 
 
 def spell_out_batch_norm(node: Node, rw: Rewriter):
@@ -153,10 +178,12 @@ def pad_into_max_pool(node: Node, rw: Rewriter):
 
 
 LOWEST = -1e30
+FAR = 8.0  # times: an input that is scaled by more is in another unit than what the network was made for
 RULES = (
     drop_dropout,
     compute_constants,
     drop_identity,
+    scaled_input,
     affine_into_producer,
     affine_into_consumer,
     spell_out_batch_norm,
