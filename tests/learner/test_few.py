@@ -1,5 +1,7 @@
 """`partial_fit`, also called `learn`: one or a few samples at a time are learned from, and destroy nothing."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from torch import nn
 
 import insitu
 from insitu.demo import TARGET, digits, watch
-from insitu.errors import DataError
+from insitu.errors import DataError, LearningWarning
 
 from ..learners import data, learner, state_of
 
@@ -172,3 +174,22 @@ def test_the_firmware_in_a_folder_learns_too(tmp_path):
         for made in (host, board):
             in_calls(made, x, y, 3)
         assert state_of(board) == state_of(host)
+
+
+def test_samples_of_a_new_class_alone_are_warned_of():
+    """Nothing in them holds the other classes: after a few calls the network gives one answer to everything."""
+    made = compiled("head")
+    made.fit(X[Y < 9], Y[Y < 9], rate=0.01, epochs=1)
+    nine = X[Y == 9][:5], np.full(5, 9)
+    with pytest.warns(LearningWarning, match="a new class.*fit\\(x, y\\) with samples of all classes"):
+        made.partial_fit(*nine)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made.partial_fit(X[Y == 3][:5], Y[Y == 3][:5])  # a class that the fit knew
+        made.partial_fit(X[:30], Y[:30])  # all classes
+
+
+def test_a_rate_that_only_moves_the_head_is_said():
+    made = insitu.compile(TARGET, data=DIGITS.x_train[:200])
+    assert "of the head alone" in str(made.fit(X[:20], Y[:20], rate=0.01, epochs=1))
+    assert "of the head alone" not in str(made.fit(X[:20], Y[:20], rate=0.01, head_rate=0.01, epochs=1))

@@ -63,3 +63,14 @@ def test_a_network_that_knows_words_is_used_if_it_is_here(whistles, shared_model
     add(shared_models / "mlperf-tiny" / "kws_dscnn_int8.tflite")
     assert teach(whistles).network.startswith("kws-dscnn-int8")
     assert [b.name for b in backbones(NEW, sounds=True)] == []
+
+
+def test_what_was_learned_is_shown_before_an_export_that_fails(whistles, tmp_path, monkeypatch, capsys):
+    """The features of sounds cannot be written for LiteRT: training must not have been for nothing."""
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)
+    monkeypatch.setattr(sys.modules["insitu.teach.teach"], "HEARD", 0)
+    out = tmp_path / "heard.insitu"
+    assert main(["teach", str(whistles), "-o", str(out), "--export", str(tmp_path / "heard.tflite")]) == 1
+    told = capsys.readouterr()
+    assert f"written to {out}" in told.out and "of 9 examples" in told.out and "cannot be written" in told.err
+    assert out.exists() and out.with_suffix(".html").exists() and not (tmp_path / "heard.tflite").exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from insitu.cli.output import say, show
 from insitu.cli.values import export_file, index, page_file, saved_file, share, size, target_folder
+from insitu.errors import DataError, Error
 
 HELP = "learn a folder of examples: chooses a network that fits, trains, tests, and writes what you ask for"
 EXAMPLES = """\
@@ -41,7 +42,6 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.errors import DataError
     from insitu.learner.file import open_learner
     from insitu.learner.given import kept
     from insitu.teach import teach
@@ -51,7 +51,7 @@ def run(arguments) -> int:
         raise DataError("a learner is written to an .insitu file", where=str(output), hint=DEFAULT)
     go_on = open_learner(output) if output.exists() and not arguments.again else None
     if go_on is not None:
-        say(f"going on with {output} (--again starts anew)")
+        say(f"going on with {output} (-o writes another file, --again starts anew)")
     options = {name: getattr(arguments, name) for name in ("board", "sram", "flash", "backbone", "seed")}
     taught = teach(arguments.data, **options, share=arguments.test_share, go_on=go_on,
                    keep=lambda made: _interrupted(made, output))  # fmt: skip
@@ -59,15 +59,25 @@ def run(arguments) -> int:
     if arguments.build:
         taught.learner.write(arguments.build)
         written.append(arguments.build)
-    if arguments.export:
-        taught.learner.export(arguments.export)
-        written.append(arguments.export)
     report = arguments.report or output.with_suffix(".html")
-    taught.learner.report(report, test=taught.test if taught.tested else None)
-    names = [str(path) for path in (*written, report)]
+    written.append(taught.learner.report(report, test=taught.test if taught.tested else None))
+    failed = _exported(taught.learner, arguments.export, written) if arguments.export else None
+    names = [str(path) for path in written]
     show(arguments, "\n".join([str(taught), "", *(f"written to {name}" for name in names)]),
          {**taught.to_json(), "written": names})  # fmt: skip
+    if failed is not None:
+        raise failed
     return 0
+
+
+def _exported(learner, target: Path, written: list[Path]) -> Error | None:
+    """The error if the network cannot be written for others: what was learned is shown before it."""
+    try:
+        learner.export(target)
+    except Error as e:
+        return e
+    written.append(target)
+    return None
 
 
 def _interrupted(learner, output: Path) -> None:

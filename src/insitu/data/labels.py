@@ -38,7 +38,8 @@ def class_numbers(array: np.ndarray, where: str) -> np.ndarray:
             raise DataError(
                 f"the labels have {array.shape[1]} columns, but are not one-hot",
                 where=where,
-                hint=f"class numbers, or a loss that takes targets: {option(loss='soft_cross_entropy')}",
+                hint=f"class numbers; for quantities {option(loss='mse')}; for shares of classes "
+                f"{option(loss='soft_cross_entropy')}",
             )
         array = array.argmax(axis=1)
     array = array.reshape(-1)

@@ -73,8 +73,9 @@ class Table:
         heading = [name.strip() for name in self.heading]
         missing = next((name for name in names if name not in heading), None)
         if missing is not None:
-            hint = f"its columns are {_listed(heading)}; needed are {_listed(names)}"
-            raise DataError(f"has no column {missing!r}", where=str(self.path), hint=hint)
+            needed = list(dict.fromkeys(name.partition("=")[0] for name in names))  # colour=red is a word of colour
+            hint = f"its columns are {_listed(heading)}; needed are {_listed(needed)}"
+            raise DataError(f"has no column {missing.partition('=')[0]!r}", where=str(self.path), hint=hint)
         return [heading.index(name) for name in names]
 
     def names(self, columns: Sequence[int]) -> tuple[str, ...]:

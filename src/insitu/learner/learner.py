@@ -30,7 +30,7 @@ from insitu.learner.naming import follow_board, say_left_out, say_numbers, sever
 from insitu.learner.owner import Owner
 from insitu.learner.places import HOST, Patience
 from insitu.learner.pupils import Views
-from insitu.learner.rows import ready
+from insitu.learner.rows import ready, warn_of_newcomer
 from insitu.ops.update import COUNTERS
 from insitu.terminal.interrupts import patient
 from insitu.terminal.progress import Report, bar, stoppable
@@ -146,6 +146,7 @@ class Learner(Owner):
         data = take_names(self, self.samples(x, y, naming=True))
         with self._changing, bar(progress) as shown, patient() as check:
             ready(self, data)
+            warn_of_newcomer(self, data)
             return learn(self, data, self.recipe.rate if rate is None else rate, head_rate, stoppable(shown, check))
 
     learn = partial_fit

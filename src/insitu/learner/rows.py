@@ -7,6 +7,7 @@ makes programs with more rows.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from insitu.data import Samples
 from insitu.data.arguments import whole
 from insitu.devices.host import HostDevice
 from insitu.devices.living import living
-from insitu.errors import DataError, GraphError
+from insitu.errors import DataError, GraphError, LearningWarning
 from insitu.graph.classes import checked, unknown, word
 from insitu.learner.seen import class_means, seen_in
 from insitu.terminal.wording import option
@@ -125,6 +126,18 @@ def ready(learner: Learner, data: Samples) -> None:
         known = [j for j in sorted(old) if used[j]]
         row = row_from_mean(means[k], [old[j] for j in known], [(weight[j], bias[j]) for j in known])
         set_row(learner, k, *row)
+
+
+def warn_of_newcomer(learner: Learner, data: Samples) -> None:
+    """Samples of one class alone, which the last fit did not know, pull the whole head their way."""
+    labels = data.labels
+    if labels is None or labels.dtype.kind not in "iu" or len(np.unique(labels)) != 1:
+        return
+    old, new = class_means(learner).means, int(labels.reshape(-1)[0])
+    if old and new not in old:
+        what = f"all samples belong to {word(learner.names, new)}, a new class: nothing in them holds the other classes"
+        how = "fit(x, y) with samples of all classes, or keep() and observe(), which remember the others"
+        warnings.warn(f"{what}, which may be forgotten. Better: {how}", LearningWarning, stacklevel=3)
 
 
 def _unused(learner: Learner, row: int) -> DataError:

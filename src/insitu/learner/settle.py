@@ -38,6 +38,8 @@ CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
 KNOWN = 0.5  # of its task: from there on, a network has more to lose than a few samples can teach
 TRIES, SHORT_OF_TIME = 3, 2  # of a training that diverges, each at a third of the rates; if it takes long
 
+RESTING = "of the head alone: nobody has asked for more layers yet; head_rate gives both a rate"
+
 
 @dataclass(frozen=True, eq=False)
 class Settled:
@@ -57,7 +59,7 @@ class Settled:
     def words(self) -> str:
         """One line about the settings that were found."""
         if self.held is None:
-            return ""
+            return RESTING if self.rates.body == 0 else ""
         count = len(self.feed.source)
         apart = f"{self.held:,} of {count:,} samples held out" if self.held else f"{count:,} sample{'s' * (count != 1)}"
         part = f" ({self.watch.part:.0%} of the way)" if self.watch and self.watch.part < 1 else ""

@@ -18,6 +18,7 @@ from insitu.learner import History, Learner
 from insitu.learner.feed import plain, predict_all
 from insitu.learner.given import pair
 from insitu.learner.shown import columns
+from insitu.ops.activation import lut_s8
 from insitu.reports.html import write_page
 from insitu.reports.html_data import Group, RunReport, Score, estimate
 from insitu.reports.memory import memory_map
@@ -106,7 +107,8 @@ def summary(learner: Learner) -> str:
     if parts is None:
         return f"{classes}; the program of a board's folder."
     trained = sum(a.size for a in graph.state.values())
-    whole = trained + sum(a.size for a in graph.constants.values())
+    tables = {v.name for node in graph.nodes if node.op is lut_s8 for v in node.inputs}
+    whole = trained + sum(a.size for name, a in graph.constants.items() if name not in tables)
     each = "one update per sample" if learner.batch == 1 else f"one update per {learner.batch} samples"
     return f"{classes}; trains {parts.scheme.name}: {trained:,} of {whole:,} parameters, {each}."
 
@@ -127,7 +129,8 @@ def facts(learner: Learner, history: History | None, needs: Needs) -> tuple[tupl
         ("gives", ", ".join(f"{v.name} {v.type}" for v in graph.outputs)),
         ("classes", class_words(learner)),
         ("scheme", learner.parts.scheme.name if learner.parts else ""),
-        ("loss", recipe.loss), ("optimizer", recipe.optimizer), ("gradients", recipe.grad or "f32"),
+        ("loss", recipe.loss), ("optimizer", recipe.optimizer),
+        ("gradients", (recipe.grad or "f32") if learner.parts else ""),  # a board's folder does not say
     ]  # fmt: skip
     if history and history.loss:
         found += [("epochs", f"{len(history.loss):,}"), ("updates", f"{history.updates:,} of {history.batch} samples"),
