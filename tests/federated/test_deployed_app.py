@@ -110,4 +110,6 @@ def test_a_device_with_another_scheme_joins_a_server_that_has_its_learner_also(t
     (tmp_path / "2.memory").unlink()
     serve(grid, {k: v for k, v in given.items() if k != "also"})  # type: ignore[arg-type]
     about = json.loads((tmp_path / "out.insitu.json").read_text())
-    assert {d["node"] for d in about["dropped"]} == {2} and "serve --also names it" in about["dropped"][0]["why"]
+    assert {d["node"] for d in about["dropped"]} == {2} and "another scheme that the server was given too" in about[
+        "dropped"
+    ][0]["why"]

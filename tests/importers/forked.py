@@ -61,7 +61,7 @@ def serve(good: list[str]) -> None:
     from insitu.importers.safe import child
 
     for path in map(Path, good):
-        child.LOADERS[path.suffix]()(path, 1)
+        child.LOADERS[path.suffix]()(path, 1, ())
     for line in sys.stdin:
         arguments, said, seconds = json.loads(line)
         pid = os.fork()

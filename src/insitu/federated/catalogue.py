@@ -106,7 +106,7 @@ def catalogue_in(text: object, units: Program) -> Catalogue:
         t = found.get(u.name)
         if t is None or t.whole != u.shape or not _has(t, u):
             raise DataError(f"the fleet does not exchange {u.name} as this device has it", where="server",
-                            hint="a learner of the server's own model; serve --also names other schemes")  # fmt: skip
+                            hint="a learner of its model, with a scheme that it was given too")  # fmt: skip
     return Catalogue(dict(sorted(found.items())))
 
 

@@ -28,7 +28,7 @@ HEAD = "<4sBBHI8sII"  # magic, version, coding, 0, units, base, samples, body by
 HEAD_BYTES, CRC_BYTES = struct.calcsize(HEAD), 4
 MOST_SAMPLES = 1 << 31
 HASH_BYTES = 8
-OTHER = "the learner of the server; one with another scheme: serve --also names it"
+OTHER = "the learner of the server, or one with another scheme that the server was given too"
 
 
 def base_hash(packed: bytes) -> bytes:

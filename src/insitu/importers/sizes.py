@@ -15,15 +15,15 @@ USUAL = 224  # the size of a picture in the example of a hint
 
 def settled(dims: Sequence[Dim], batch: int, example: tuple[int, ...] | None, where: str = "") -> tuple[int, ...]:
     """These dimensions as numbers. An example may have the batch or not; one that does not fit is as good as none."""
-    fixed = [d if isinstance(d, int) and d > 0 else None for d in dims]
-    filled = [batch if i == 0 and d is None else d for i, d in enumerate(fixed)]
+    fixed = [d if isinstance(d, int) and d >= 0 else None for d in dims]
+    filled = [(fixed[0] or batch) if i == 0 else d for i, d in enumerate(fixed)]  # a batch of 0 is an open one
     for whole in (example, (batch, *example)) if example else ():
         if len(whole) == len(filled) and all(d in (None, size) for d, size in zip(filled[1:], whole[1:])):
-            filled = [d or size for d, size in zip(filled, whole)]
+            filled = [size if d is None else d for d, size in zip(filled, whole)]
     axis = next((i for i, d in enumerate(filled) if d is None), None)
     if axis is not None:
         raise Unsupported(f"takes {_written(dims, batch)}: size {axis} is open", where=where, hint=_hint(filled))
-    return tuple(d for d in filled if d)
+    return tuple(d for d in filled if d is not None)
 
 
 def example_at(examples: Shapes, i: int) -> tuple[int, ...] | None:

@@ -108,7 +108,7 @@ def counted(about: Mapping[str, Any]) -> list[str]:
     for r in about["rounds"]:
         for w in r.get("who", []):
             if "claimed" in w:
-                words = f"device {w['node']} says {w['claimed']:,} samples, counts for {w['samples']:,} (--weight)"
+                words = f"device {w['node']} says {w['claimed']:,} samples, counts for {w['samples']:,}"
                 found.setdefault(w["node"], f"{'weight':<9}round {r['round']}, {words}")
     return list(found.values())
 
