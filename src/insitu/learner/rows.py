@@ -133,11 +133,17 @@ def warn_of_newcomer(learner: Learner, data: Samples) -> None:
     labels = data.labels
     if labels is None or labels.dtype.kind not in "iu" or len(np.unique(labels)) != 1:
         return
-    old, new = class_means(learner).means, int(labels.reshape(-1)[0])
+    old, new = _fitted(learner), int(labels.reshape(-1)[0])
     if old and new not in old:
         what = f"all samples belong to {word(learner.names, new)}, a new class: nothing in them holds the other classes"
         how = "fit(x, y) with samples of all classes, or keep() and observe(), which remember the others"
         warnings.warn(f"{what}, which may be forgotten. Better: {how}", LearningWarning, stacklevel=3)
+
+
+def _fitted(learner: Learner) -> set[int]:
+    """The classes of the last fit. Their means are not needed here: they would cost a prediction of many samples."""
+    labels = None if learner.lately is None else learner.lately.labels
+    return set(learner.seen.means) if labels is None else set(np.unique(labels).tolist())
 
 
 def _unused(learner: Learner, row: int) -> DataError:
