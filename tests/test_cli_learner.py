@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import wave
 from pathlib import Path
 
@@ -51,6 +52,20 @@ def taught(folder) -> Path:
 def run(capsys, *arguments) -> dict:
     assert main([*map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
+
+
+def test_train_takes_new_classes_if_it_is_told_to(taught, folder, tmp_path, capsys):
+    more, out = tmp_path / "more", tmp_path / "more.insitu"
+    shutil.copytree(folder / "photos", more)
+    shutil.copytree(more / "sky", more / "snow")
+    for photo in (more / "snow").iterdir():
+        Image.fromarray(255 - np.asarray(Image.open(photo)) // 8).save(photo)
+    assert main(["train", str(taught), "--data", str(more), "-o", str(out)]) == 1
+    assert "no class named 'snow'" in (said := capsys.readouterr().err) and "--add-classes" in said
+    assert main(["train", str(taught), "--data", str(more), "--add-classes", "-o", str(out)]) == 0
+    assert "new classes: snow" in capsys.readouterr().err
+    assert insitu.open(out).names == ("berry", "leaf", "sky", "snow")
+    assert run(capsys, "predict", out, "--data", more)["accuracy"] > 0.9
 
 
 def test_photos_in_folders_are_learned_by_their_names(taught, folder, capsys):

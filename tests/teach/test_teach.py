@@ -102,6 +102,35 @@ def test_the_command_writes_a_learner_that_goes_on(iris, tmp_path, capsys):
     assert "going on with" in said.err and "examples that were not learned from" in said.out
 
 
+def test_a_class_that_is_new_in_the_data_is_learned_too(iris, tmp_path, capsys):
+    """A user adds a folder of examples and gives the same command again."""
+    head, *lines = iris.read_text().splitlines()
+    out, two = tmp_path / "iris.insitu", tmp_path / "two.csv"
+    two.write_text("\n".join([head, *(line for line in lines if not line.endswith("virginica"))]))
+    assert main(["teach", str(two), "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert main(["teach", str(iris), "-o", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["accuracy"] >= 0.9 and any("new classes: virginica" in note for note in found["notes"])
+    assert insitu.open(out).names == ("setosa", "versicolor", "virginica")
+
+
+def test_a_new_class_is_not_learned_without_the_others_or_instead_of_them(iris, tmp_path, capsys):
+    head, *lines = iris.read_text().splitlines()
+    out, part, other = tmp_path / "iris.insitu", tmp_path / "part.csv", tmp_path / "other.csv"
+    assert main(["teach", str(iris), "-o", str(out)]) == 0
+    before = out.read_bytes()
+    part.write_text("\n".join([head, *lines[:30], *(line.replace("versicolor", "rose") for line in lines[50:80])]))
+    assert main(["teach", str(part), "-o", str(out)]) == 1
+    said = capsys.readouterr().err
+    assert "has new classes (rose), but no examples of versicolor, virginica" in said
+    words = {"setosa": "rose", "versicolor": "lily", "virginica": "oak"}
+    other.write_text("\n".join([head, *(line.replace(w := line.split(",")[-1], words[w]) for line in lines)]))
+    assert main(["teach", str(other), "-o", str(out)]) == 1
+    assert "than the learner (setosa, versicolor, virginica)" in capsys.readouterr().err
+    assert out.read_bytes() == before
+
+
 def test_an_interrupted_lesson_is_kept_and_goes_on(iris, tmp_path, capsys, monkeypatch):
     out = tmp_path / "iris.insitu"
     assert main(["teach", str(iris), "-o", str(out)]) == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from insitu.cli.compile import add_compiler, build, describe
 from insitu.cli.groups import Groups
 from insitu.cli.model import add_model, add_shape
@@ -20,6 +22,7 @@ HELP = "train a model with its generated C, and save what it learned"
 EXAMPLES = """\
   insitu train model.tflite --data photos/ -o flowers.insitu      one class per folder; the file holds all of it
   insitu train flowers.insitu --data more/ -o flowers.insitu      goes on where it stopped
+  insitu train flowers.insitu --data all/ --add-classes -o flowers.insitu     and learns the new classes too
   insitu train model.tflite --data photos/ --classes 5 --epochs 10 --save state.bin
   insitu train model.onnx --data x.npz --precision float --scheme full --rate 0.05 --split 0.8
   insitu train model.onnx --data x.npz --scheme last:4 --save-model learned.insitu
@@ -38,6 +41,9 @@ def arguments(parser) -> None:
     groups.data.add_argument("--test", metavar="FILE", help="samples to test on, before training and after each epoch")
     groups.data.add_argument(
         "--split", type=share, metavar="SHARE", help="train on this share of the data, test on the rest"
+    )
+    groups.data.add_argument(
+        "--add-classes", action="store_true", help="a learner's file also learns classes that are new in the data"
     )
     groups.data.add_argument("--augment", action="store_true", help="crop, flip and colour images at random")
     groups.data.add_argument("--views", type=count, metavar="K", help="K fixed random variants of each sample, cached")
@@ -78,6 +84,8 @@ def run(arguments) -> int:
     training, test = _divided(learner, samples, arguments)
     if arguments.resume:
         learner.load(arguments.resume)
+    if arguments.add_classes:
+        _add_classes(learner, training, arguments.data)
     say(f"training on {counted(training)}{'' if test is None else f'; tested on {counted(test)}'}")
     tests, first = measured_on(learner, training, test)
     before = first.score().after
@@ -100,6 +108,14 @@ def run(arguments) -> int:
     }  # fmt: skip
     show(arguments, to_text(report, arguments.start_epoch), report)
     return 0
+
+
+def _add_classes(learner, training: Samples, where: str) -> None:
+    from insitu.learner.growing import add_new_classes
+
+    used = () if training.labels is None or not training.names else np.unique(training.labels)
+    new = add_new_classes(learner, [training.names[i] for i in used], where)
+    say(f"note: new classes: {', '.join(new)}" if new else "note: no class of the data is new")
 
 
 def measured_on(learner, training: Samples, test: Samples | None):

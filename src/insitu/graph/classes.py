@@ -70,7 +70,7 @@ def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str
 
 def unknown(name: str, known: Sequence[str]) -> DataError:
     shown = ", ".join(n for n in known[:20] if n) + (", ..." if len(known) > 20 else "")
-    more = either(shell="", python=f"; learner.add_class({name!r}) adds one")
+    more = either(shell="; insitu train --add-classes adds new ones", python=f"; learner.add_class({name!r}) adds one")
     return DataError(f"there is no class named {name!r}", hint=f"known: {shown}{more}")
 
 

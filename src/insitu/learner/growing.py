@@ -1,12 +1,13 @@
-"""Add one class to a learner, without forgetting anything: in a free row of its head, or with one more row."""
+"""Add classes to a learner, without forgetting anything: in a free row of its head, or with one more row."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import HostDevice
-from insitu.errors import DeviceError, GraphError
+from insitu.errors import DataError, DeviceError, GraphError
 from insitu.graph.classes import checked
 from insitu.learner.learner import Learner
 from insitu.learner.relinked import grown
@@ -48,3 +49,28 @@ def add_class(learner: Learner, name: str) -> int:
 def grown_names(names: tuple[str, ...], count: int, name: str) -> tuple[str, ...]:
     """The names of the classes and of one more."""
     return checked((*(names or [""] * count), name)) if name or any(names) else ()
+
+
+def add_new_classes(learner: Learner, names: Sequence[str], where: str) -> tuple[str, ...]:
+    """Add those of these classes that the learner does not know; returns them. `names` are the classes with samples:
+    the learner's own must be among them, because it would forget those that it is not shown together with new ones."""
+    new = tuple(name for name in names if name not in learner.names)
+    unseen = [name for name in learner.names if name and name not in names]
+    if not new or not any(learner.names):
+        return ()
+    if len(new) == len(names):
+        what = f"has other classes ({some(new)}) than the learner ({some(learner.names)})"
+        raise DataError(
+            what, where=where, hint=either(shell="-o FILE for a learner of its own", python="a new learner")
+        )
+    if unseen:
+        what = f"has new classes ({some(new)}), but no examples of {some(unseen)}: the learner would forget them"
+        raise DataError(what, where=where, hint=f"add examples of {some(unseen)}")
+    for name in new:
+        add_class(learner, name)
+    return new
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """The first of these names."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

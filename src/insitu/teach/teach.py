@@ -21,6 +21,7 @@ from insitu.deploy import limits_of
 from insitu.errors import BudgetError, DataError, LearningWarning
 from insitu.graph import Graph
 from insitu.learner import Learner
+from insitu.learner.growing import add_new_classes
 from insitu.learner.learned import learned_model
 from insitu.learner.lesson import Lesson
 from insitu.learner.relinked import relinked
@@ -100,12 +101,19 @@ def kept_at_interrupt(learner: Learner, keep: Keep | None) -> Iterator[None]:
 
 def _further(learner: Learner, material: Material, lesson: Lesson, board: str | Board, keep: Keep | None,
              report: Report) -> Taught:  # fmt: skip
-    """A learner that goes on, linked for its board again."""
+    """A learner that goes on, linked for its board again, with the classes that are new in the folder."""
     notes = () if learner.lesson else (FORGOTTEN,)
+    if new := add_new_classes(learner, material.names, str(material.path)):
+        notes = (*notes, _new(new, material.kind))
     if board != "host" and learner.deployed is None:
         learner = relinked(learner, limits_of(board, lesson.sram, lesson.flash))
     found = examples_of(material, learner.graphs["predict"], lesson.window, report)
     return _taught(learner, material, lesson, found, keep, report, notes)
+
+
+def _new(names: tuple[str, ...], kind: str) -> str:
+    deeper = either(shell="--again lets all layers learn them", python="without go_on, all layers learn them")
+    return f"new classes: {', '.join(names)}{'' if kind == PHOTOS else f'; only the classifier learned them, {deeper}'}"
 
 
 def _taught(learner: Learner, material: Material, lesson: Lesson, found: Examples, keep: Keep | None, report: Report,
