@@ -15,7 +15,7 @@ from insitu import BoardError, BudgetError, DataError, Error, GraphError, ModelE
 from insitu.cli import main
 from insitu.demo import TARGET, digits
 from insitu.deploy.bundle import write_bundle
-from insitu.errors import LearningWarning
+from insitu.errors import LearningWarning, Unsupported
 from insitu.toolchain.compiler import find_compiler
 
 from .learners import data, learner, mlp, state_of
@@ -51,6 +51,27 @@ def test_the_first_sample_is_the_example_of_a_torch_module():
     with pytest.raises(ModelError, match="needs an example input") as e:
         insitu.compile(trained(), precision="float")
     assert "example=" in e.value.hint
+
+
+def test_a_list_of_samples_gives_an_example_and_a_wrong_one_is_named_by_its_shape():
+    assert insitu.compile(trained(), data=list(X)).sample.shape == (1, 6)
+    with pytest.raises(ModelError, match=r"with an input of shape \[1, 3\]"):
+        insitu.compile(trained(), data=X[:, :3])
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU"])
+def test_a_recurrent_layer_is_refused_with_what_to_use_instead(layer):
+    class Recurrent(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = getattr(torch.nn, layer)(6, 4, batch_first=True)
+
+        def forward(self, x):
+            return self.layer(x)[0][:, -1]
+
+    with pytest.raises(Unsupported, match=f"aten.{layer.lower()} is not supported") as e:
+        insitu.compile(Recurrent(), data=np.zeros((4, 5, 6), np.float32))
+    assert "a 1-D convolution over the sequence" in str(e.value.hint)
 
 
 @pytest.mark.parametrize("precision", ["float", "int8"])

@@ -65,7 +65,7 @@ def example_of(model: Any, example: Any, data: Any) -> Any:
         return example
     if not module:
         return [x[:1] for x in _given(data) if hasattr(x, "shape") and len(x.shape) > 1]
-    inputs = _arrays(data, _takes(model.forward))
+    inputs = [_stacked(x) for x in _arrays(data, _takes(model.forward))]
     if any(not hasattr(x, "shape") or not len(x) for x in inputs):
         return example
     if len(inputs) > 1:
@@ -73,6 +73,16 @@ def example_of(model: Any, example: Any, data: Any) -> Any:
     x = inputs[0]
     worded = words_of_frame(x, ()) if hasattr(x, "dtypes") else None
     return np.array((x if worded is None else worded[0])[:1], np.float32)
+
+
+def _stacked(x: Any) -> Any:
+    """A list of samples as one array, if they are arrays of one shape or numbers."""
+    if not isinstance(x, list) or not x:
+        return x
+    try:
+        return np.asarray(x[:1], np.float32)
+    except (TypeError, ValueError):
+        return x
 
 
 def _given(data: Any) -> Sequence[Any]:

@@ -9,28 +9,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from insitu.graph import REGISTRY, Graph, Node, Op
+from insitu.importers.instead import instead_of
 from insitu.importers.survey import Use
 from insitu.ops.activation import lut_s8
 from insitu.reports.mapping import ops_for
 from insitu.terminal.table import size, table
-
-# a foreign op we do not have -> what to use instead
-INSTEAD = {
-    "lstm": "a 1-D convolution over the sequence",
-    "gru": "a 1-D convolution over the sequence",
-    "LSTM": "a 1-D convolution over the sequence",
-    "GRU": "a 1-D convolution over the sequence",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "a 1-D convolution over the sequence",
-    "RESIZE_BILINEAR": "nearest-neighbour resizing",
-    "InstanceNormalization": "batch or layer normalisation",
-    "LRN": "batch or layer normalisation",
-    "LOCAL_RESPONSE_NORMALIZATION": "batch or layer normalisation",
-    "NonMaxSuppression": "nothing: cut the model before its post-processing",
-    "NON_MAX_SUPPRESSION_V4": "nothing: cut the model before its post-processing",
-    "ARG_MAX": "nothing: cut the model before it, and take the argmax of the scores yourself",
-    **dict.fromkeys(("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"), "constants: freeze its variables"),
-    "ArgMax": "nothing: cut the model before it, and take the argmax of the scores yourself",
-}
 
 
 @dataclass(frozen=True)
@@ -145,7 +128,7 @@ def check_uses(model: str, form: str, uses: list[Use], problem: str, hint: str) 
     if unknown is None or all(use.known for use in uses):
         return Check(model, rows, (), False, f"cannot be trained: it cannot be imported. {problem}", hint)
     verdict = f"cannot be trained: {unknown.op} ({unknown.layer}) is not supported"
-    return Check(model, rows, (), False, verdict, _instead(unknown.op))
+    return Check(model, rows, (), False, verdict, instead_of(unknown.op))
 
 
 def _marked(use: Use, problem: str) -> Use:
@@ -163,12 +146,6 @@ def _use_rows(form: str, uses: list[Use]) -> tuple[Row, ...]:
         blocked |= not rule
         rows.append(Row(use.layer, use.op, "", use.known, not blocked, 0, why))
     return tuple(reversed(rows))
-
-
-def _instead(op: str) -> str:
-    if op in INSTEAD:
-        return f"instead of {op}: {INSTEAD[op]}"
-    return f"export the model without {op}, or cut it before that op; `insitu ops` lists what is supported"
 
 
 def _row(graph: Graph, node: Node, reached: bool, gradient: Callable[[Op], bool]) -> Row:

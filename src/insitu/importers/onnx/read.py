@@ -16,6 +16,7 @@ import numpy as np
 from insitu.errors import Error, ModelError, Unsupported
 from insitu.graph import Builder, Graph, Type, Value, build, evaluate, quant
 from insitu.importers.canonical.clean import clean
+from insitu.importers.instead import instead_of
 from insitu.importers.onnx import conv, fold, layout, math
 from insitu.importers.onnx.file import DOMAINS, OPSETS, Input, OnnxModel, Record, element_name, read_model
 from insitu.importers.onnx.node import Call, Comparison, Tensor, as_data, ops
@@ -257,8 +258,7 @@ def _table(op_type: str):
     if op_type in fold.FOLD and op_type not in TABLE:
         raise Unsupported("is only supported on constants, but this one reads values that the network computes")
     if op_type not in TABLE:
-        hint = HINTS.get(op_type, "`insitu ops` lists the supported ops")
-        raise Unsupported("is not supported", hint=hint)
+        raise Unsupported("is not supported", hint=HINTS.get(op_type) or instead_of(op_type))
     return TABLE[op_type]
 
 

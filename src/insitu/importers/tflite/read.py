@@ -21,6 +21,7 @@ import numpy as np
 
 from insitu.errors import Error, ModelError, Unsupported
 from insitu.graph import Builder, Graph, Quant, Type, Value, build
+from insitu.importers.instead import instead_of
 from insitu.importers.sizes import Shapes, example_at, settled
 from insitu.importers.tflite.labels import labels
 from insitu.importers.tflite.origin import Origin, origin_of
@@ -227,7 +228,7 @@ class _Importer:
 
 
 def unsupported(operator: Operator) -> Unsupported:
-    return Unsupported(f"the operator {operator.name} is not supported", hint="`insitu ops` lists the supported ones")
+    return Unsupported(f"the operator {operator.name} is not supported", hint=instead_of(operator.name))
 
 
 def _without_result(operator: Operator, known: bool) -> ModelError:

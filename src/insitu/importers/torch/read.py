@@ -21,6 +21,7 @@ import numpy as np
 from insitu.errors import GraphError, ModelError, Unsupported, needs
 from insitu.graph import Builder, Graph, Value, build, f32
 from insitu.importers.canonical.clean import clean
+from insitu.importers.instead import instead_of
 from insitu.importers.safe.child import read_in_child
 from insitu.importers.sizes import Shapes, example_at, settled, shapes_of
 from insitu.importers.torch import blocks
@@ -47,8 +48,9 @@ def read_torch(module, example=None, *, batch: int | None = None, name: str = ""
         try:
             program = export.export(module, inputs)
         except Exception as e:  # dynamo has dozens of exception types
+            shapes = ", ".join(str(list(x.shape)) for x in inputs)
             raise ModelError(
-                f"torch.export cannot trace it: {_first_line(e)}",
+                f"torch.export cannot trace it with an input of shape {shapes}: {_first_line(e)}",
                 where=type(module).__name__,
                 hint=EMBEDDED if "scalar types: Long, Int" in str(e) else WHOLE,
             ) from e
@@ -287,11 +289,7 @@ def _call(walk: _Walk, node):
     call = Call(op, walk.names.layer(node, op), walk.builder, walk.weights)
     rule = TABLE.get(op)
     if rule is None:
-        raise Unsupported(
-            f"aten.{op} is not supported",
-            where=call.name,
-            hint="replace this layer; `insitu ops` shows supported ops",
-        )
+        raise Unsupported(f"aten.{op} is not supported", where=call.name, hint=instead_of(op))
     return _apply(call, rule, args, kwargs)
 
 
