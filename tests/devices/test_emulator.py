@@ -51,6 +51,16 @@ def test_plain_c_gives_the_bytes_of_the_cores_own_instructions():
     same_steps(plain, fast, "conv", 4)
 
 
+def test_an_image_without_lines_runs_but_its_instructions_are_not_said_to_be_0():
+    """It was 0 with objects of a cache that had been compiled without debug information."""
+    bare = open_emulator(program(), board("M7"), flags=("-g0",))
+    same_steps(bare, emulate(firmware("linear", "M7")), "linear", 1)
+    assert not bare.counted()
+    for count in (lambda: bare.instructions("train_step"), lambda: bare.measure("predict", steps("linear", 1)[0][0])):
+        with pytest.raises(DeviceError, match="cannot count the instructions of"):
+            count()
+
+
 @pytest.mark.parametrize("what", OUTSIDE)
 def test_what_leaves_the_budget_is_an_error_that_names_the_function(what):
     statement, says = OUTSIDE[what]

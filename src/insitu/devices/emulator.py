@@ -120,12 +120,16 @@ class EmulatorDevice(LinkDevice):
         self.link.done = None
 
     def _call(self, verb: str, samples: list[bytes]) -> None:
-        before = self._slots(verb)
+        new = verb not in self._counted and self.calls[verb].slots
+        before = self._slots(verb) if new else None
         super()._call(verb, samples)
-        if verb not in self._counted:
+        if before is not None:
             self._counted[verb] = self._layers(verb, before)
 
     def _slots(self, verb: str) -> np.ndarray:
+        if not self.calls[verb].slots:  # 0 would look like a count
+            what = f"cannot count the instructions of {verb}: the image does not say which code is of which line"
+            raise DeviceError(what, hint="compile it with -g; for insitu's own images, empty the cache (INSITU_CACHE)")
         return self.core.slots[list(self.calls[verb].slots)]
 
     def _layers(self, verb: str, before: np.ndarray) -> dict[str, int]:
