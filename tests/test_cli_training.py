@@ -155,6 +155,14 @@ def test_targets_stay_numbers_and_the_error_is_shown(capsys, regression):
     with np.load(data) as d:
         assert found["before"] == pytest.approx(float((d["y"] ** 2).mean()), rel=1e-5)
     assert found["accuracy"] == [] and found["error"][-1] < 0.01 * found["before"]
+    assert 0.99 < found["explained"] <= 1
+
+
+def test_a_regression_is_shown_in_words_of_its_own(capsys, regression):
+    model, data = regression
+    _, out, _ = run(capsys, "train", model, "--data", data, "--loss", "mse", "--epochs", 2, "--split", 0.8)
+    assert "squared error" in out and "of the variance of the test samples" in out
+    assert "\noutputs" in out and "classes" not in out
 
 
 TABLES = {  # heading of a .csv -> the option that says which columns are targets

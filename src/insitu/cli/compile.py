@@ -251,6 +251,7 @@ def describe(learner, deployed=None) -> dict:
         "scheme": parts.scheme.name,
         "classes": learner.classes,
         "names": list(learner.names),
+        "measure": learner.measure,
         "trained": sorted(learner.graphs["predict"].state),
         **(deployed.figures() if deployed else learner.info()),
         "kernels": len(program.kernels),
@@ -268,7 +269,7 @@ def to_text(report: dict) -> str:
     lines = pairs([
         ("model", report["model"]),
         ("scheme", f"{report['scheme']}, {len(trained)} trained tensors"),
-        ("classes", class_words(report["classes"], report.get("names", ()))),
+        (_gives(report), class_words(report["classes"], report.get("names", ()))),
         ("arena", f"{size(report['arena_bytes'])} (lower bound {bound}){_kept(report)}"),
         *lowering_rows(spent_text(report.get("lowered", {})), report.get("lowering")),
         ("state", size(report["state_bytes"]) + (f", {IN_PLACE}" if report.get("in_place") else "")),
@@ -282,6 +283,10 @@ def to_text(report: dict) -> str:
     ])  # fmt: skip
     tables = choices_table(report.get("choices")), lowering_table(report.get("lowering"))
     return "\n\n".join(filter(None, (lines, *tables)))
+
+
+def _gives(report: dict) -> str:
+    return "classes" if report.get("measure", "accuracy") == "accuracy" else "outputs"
 
 
 def class_words(count: int, names) -> str:

@@ -28,6 +28,7 @@ EXAMPLES = """\
   insitu train model.onnx --data x.npz --scheme last:4 --save-model learned.insitu
   insitu train net.pkl --data x.npz --classes 10 --epochs 20 --start-epoch 10 --resume state.bin --save state.bin
 """
+WORDS = {"accuracy": "accuracy", "error": "squared error"}
 DATA = (
     ".npz, .csv, or one folder of images, .wav or .csv files per class; an .npz's x_train trains, its x_test measures"
 )
@@ -103,8 +104,8 @@ def run(arguments) -> int:
         write_report(learner, history, tests, first, arguments.report)
     written = [str(path) for path in (arguments.output, arguments.save_model, arguments.report) if path]
     report = {
-        **describe(learner), **summary(history), "before": before, "measure": learner.measure, "written": written,
-        "training": _about(training), "test": test and _about(test),
+        **describe(learner), **summary(history), "before": before, "written": written,
+        "training": _about(training), "test": test and _about(test), "explained": _explained(learner, tests),
     }  # fmt: skip
     show(arguments, to_text(report, arguments.start_epoch), report)
     return 0
@@ -158,6 +159,14 @@ def _divided(learner, samples: Samples | None, arguments) -> tuple[Samples, Samp
     return samples, read_held_out(arguments.data, graph, pixels=arguments.pixels, targets=targets)
 
 
+def _explained(learner, tests: Samples) -> float | None:
+    """The share of the variance of the targets that the outputs explain; None for classes."""
+    if learner.measure == "accuracy" or tests.labels is None:
+        return None
+    spread = float(np.square(tests.labels - tests.labels.mean(0)).mean())
+    return 1 - learner.evaluate(tests)[learner.measure] / spread if spread else None
+
+
 def _about(samples: Samples) -> dict:
     return {"source": samples.source, "samples": len(samples)}
 
@@ -190,7 +199,8 @@ def to_text(report: dict, start: int) -> str:
     from insitu.cli.compile import to_text as memory
     from insitu.terminal.table import table
 
-    measure, tested = report["measure"], report["test"]
+    measure, tested, share = report["measure"], report["test"], report["explained"]
+    explained = share and f"explains {share:.1%} of the variance of the {'test' if tested else 'training'} samples"
     numbers = map(str, range(start + 1, start + 1 + len(report["loss"])))
     columns = [report["loss"], report[measure], *([report["tested"]] if tested else [])]
     first = ("before", None, *([None] if tested else []), report["before"])
@@ -198,7 +208,8 @@ def to_text(report: dict, start: int) -> str:
     way = "started from cached outputs of the frozen layers" if report["cached"] else "went through all layers"
     counters = ", ".join(f"{n:,} {name}" for name, n in report["counters"].items())
     lines = [
-        table(("epoch", "loss", measure, *(["tested"] if tested else [])), rows), "",
+        table(("epoch", "loss", WORDS[measure], *(["tested"] if tested else [])), rows), "",
+        *([explained] if explained else []),
         f"training {way}; updates: {counters}", "", memory(report),
     ]  # fmt: skip
     return "\n".join(lines + [f"written to {path}" for path in report["written"]])
