@@ -82,6 +82,42 @@ def test_a_table_is_learned(iris):
     assert list(found) == ["virginica"]
 
 
+@pytest.fixture(scope="module")
+def power(tmp_path_factory):
+    """Lines of three readings, and a quantity that is no weighted sum of them."""
+    path, rng = tmp_path_factory.mktemp("quantity") / "power.csv", np.random.default_rng(0)
+    x = rng.uniform([0, 10, -3], [1, 90, 3], (160, 3))
+    y = 400 + 2 * x[:, 1] + 9 * x[:, 2] ** 2 + rng.normal(0, 2, 160)
+    np.savetxt(path, np.c_[x, y], delimiter=",", fmt="%.3f", header="load,heat,tilt,watts", comments="")
+    return path
+
+
+def test_a_column_of_many_numbers_is_a_quantity_to_predict(power, tmp_path, capsys):
+    out, tflite = tmp_path / "power.insitu", tmp_path / "power.tflite"
+    assert main(["teach", str(power), "--board", "nrf52840", "-o", str(out), "--export", str(tflite), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    linear = np.genfromtxt(power, delimiter=",", skip_header=1)
+    assert found["kind"] == "quantities" and found["tested"] == 32 and tflite.exists()
+    assert found["explained"] > 0.9 > _explained_by_a_weighted_sum(linear[:, :3], linear[:, 3])
+    assert found["error"] < 0.4 * linear[:, 3].std()
+    assert main(["teach", str(power), "-o", str(out)]) == 0  # goes on
+    said = capsys.readouterr().out
+    assert "a quantity: watts" in said and "32 examples that were not learned from" in said and "classes" not in said
+    assert main(["predict", str(out), str(power)]) == 0 and "watts" in capsys.readouterr().out
+
+
+def _explained_by_a_weighted_sum(x, y):
+    rows = np.c_[x, np.ones(len(x))]
+    return 1 - np.var(y - rows @ np.linalg.lstsq(rows, y, rcond=None)[0]) / np.var(y)
+
+
+def test_many_words_are_no_quantity(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["a,b,label", *(f"{k},{k * k},w{k}" for k in range(60))]))
+    with pytest.raises(DataError, match="60 different labels in 60 lines: too many classes"):
+        teach(path)
+
+
 def test_recordings_are_learned_and_run_on_a_board(motion):
     taught = teach(motion, board="rp2040")
     assert taught.accuracy >= 0.9

@@ -19,7 +19,7 @@ from insitu.data.tables import read_table
 from insitu.data.windows import windows
 from insitu.errors import DataError
 from insitu.graph import Graph
-from insitu.teach.material import FEWEST, PHOTOS, SOUNDS, TABLE, Material
+from insitu.teach.material import FEWEST, PHOTOS, SOUNDS, TABLES, Material
 from insitu.terminal.progress import Report
 
 WINDOW = 128  # readings of a recording that are looked at together; fewer if most recordings are shorter
@@ -83,10 +83,11 @@ READERS = {PHOTOS: photos, SOUNDS: sounds}
 
 def numbers(material: Material, window: int = 0, columns: tuple[str, ...] = ()) -> Examples:
     """The lines of a table, or the windows of recordings; `window` and `columns` are those of an earlier lesson."""
-    if material.kind != TABLE:
+    if material.kind not in TABLES:
         return _recordings(material, window, columns)
     assert material.rows is not None
-    return Examples(_samples(material, material.rows, material.labels, material.columns), np.arange(len(material)))
+    labels = material.labels if material.targets is None else material.targets
+    return Examples(_samples(material, material.rows, labels, material.columns), np.arange(len(material)))
 
 
 def _samples(material: Material, x: np.ndarray, labels: np.ndarray, columns: tuple[str, ...] = ()) -> Samples:

@@ -1,6 +1,7 @@
 """What a folder (or a table) teaches: its kind, its classes, and which of its examples are kept for the test.
 
-Photos, sounds and recordings: one subfolder per class. A table is one .csv file with one example per line. Which
+Photos, sounds and recordings: one subfolder per class. A table is one .csv file with one example per line; if its
+labels are many different numbers, they are a quantity to predict. Which
 examples are for the test depends on the example's own file (or line) and the seed alone, so that it stays the same when
 others are added. Examples of an earlier lesson keep their place: nothing that was learned from is ever tested on.
 Nothing here knows a network.
@@ -20,11 +21,12 @@ from insitu.data.tables import LABEL_HEADINGS, Table, read_table, without_gaps
 from insitu.data.words import spread
 from insitu.errors import DataError
 from insitu.learner.lesson import Lesson, mark
-from insitu.terminal.wording import either
 
-PHOTOS, RECORDINGS, SOUNDS, TABLE = "photos", "recordings", "sounds", "table"
+PHOTOS, RECORDINGS, SOUNDS, TABLE, QUANTITIES = "photos", "recordings", "sounds", "table", "quantities"
+TABLES = (TABLE, QUANTITIES)  # of classes, and of a number to predict
 KINDS = {**dict.fromkeys(IMAGES, PHOTOS), ".csv": RECORDINGS, ".wav": SOUNDS}
 FEWEST = 4  # examples of a class, so that one can be kept for the test
+MOST_CLASSES = 20  # of a table of few lines; more different numbers are a quantity
 READ = 1 << 16  # bytes at the beginning of a file by which, with its size, its contents are known
 NEEDED = "one subfolder per class, each with photos, .wav or .csv recordings; or one .csv file with a label column"
 
@@ -42,6 +44,7 @@ class Material:
     keys: Sequence[str]  # the name of each
     files: tuple[Path, ...] = ()
     rows: np.ndarray | None = None  # float32[examples, columns] of a table
+    targets: np.ndarray | None = None  # float32[examples, 1] of a table of quantities, whose labels are all 0
     columns: tuple[str, ...] = ()  # their names, if the table has a heading
     notes: tuple[str, ...] = ()
 
@@ -51,15 +54,17 @@ class Material:
     def only(self, which: np.ndarray) -> Material:
         """The same without examples that are not among these: files that cannot be read, recordings that are short."""
         chosen = np.unique(which)
-        files, rows = tuple(self.files[i] for i in chosen) if self.files else (), self.rows
+        files = tuple(self.files[i] for i in chosen) if self.files else ()
+        rows, targets = (None if a is None else a[chosen] for a in (self.rows, self.targets))
         return replace(self, labels=self.labels[chosen], test=self.test[chosen], marks=self.marks[chosen],
-                       keys=[self.keys[i] for i in chosen], files=files,
-                       rows=None if rows is None else rows[chosen])  # fmt: skip
+                       keys=[self.keys[i] for i in chosen], files=files, rows=rows, targets=targets)  # fmt: skip
 
     def __str__(self) -> str:
-        kind = "lines" if self.kind == TABLE else self.kind
+        kind = "lines" if self.kind in TABLES else self.kind
+        quantity = ": ".join(filter(None, ("a quantity", self.names[0])))
+        what = f"{len(self.names)} classes" if self.targets is None else quantity
         test = int(self.test.sum())
-        whole = f"{len(self) - test:,} of {len(self):,} {kind}, {len(self.names)} classes"
+        whole = f"{len(self) - test:,} of {len(self):,} {kind}, {what}"
         return f"{whole}; the other {test:,} are only tested on" if test else whole
 
 
@@ -126,19 +131,26 @@ def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Mater
     words = table.column(column)
     names = tuple(sorted(set(words), key=_order))
     labels = np.array([names.index(w) for w in words], np.int64)
-    if len(names) > max(20, len(words) // FEWEST):
-        what = f"has {len(names):,} different labels in {len(words):,} lines: this is a quantity, not a class"
-        how = either(
-            shell="insitu train MODEL --data FILE --loss mse", python='compile(model, recipe=Recipe(loss="mse"))'
-        )
-        hint = f"{how} learns quantities (docs/training.md)"
-        raise DataError(what, where=str(path), hint=hint)
+    keys = [",".join(row[c].strip() for c in (*inputs, column)) for row in table.rows]
+    made = Material(path, TABLE, names, labels, np.zeros(len(labels), bool), _marks(keys, keys), keys,
+                    rows=_finite(table, inputs), columns=table.names(inputs), notes=(*spreading, *gaps))  # fmt: skip
+    if before.kind == QUANTITIES if before else len(names) > max(MOST_CLASSES, len(words) // FEWEST):
+        return _quantities(made, table, column)
     if before is None:
         _check(names, np.bincount(labels).tolist(), path)
-    keys = [",".join(row[c].strip() for c in (*inputs, column)) for row in table.rows]
-    rows = _finite(table, inputs)
-    return Material(path, TABLE, names, labels, np.zeros(len(labels), bool), _marks(keys, keys), keys, rows=rows,
-                    columns=table.names(inputs), notes=(*spreading, *gaps))  # fmt: skip
+    return made
+
+
+def _quantities(made: Material, table: Table, column: int) -> Material:
+    """The same table, whose last column is a number to predict."""
+    words = sorted({w for w in table.column(column) if _order(w)[0]})
+    if words:
+        what = f"has {len(made.names):,} different labels in {len(made):,} lines: too many classes"
+        raise DataError(what, where=str(made.path), hint=f"for a quantity they must be numbers, not {words[0]!r}")
+    if len(made) < 2 * FEWEST:
+        raise DataError(f"has only {len(made)} lines", where=str(made.path), hint="20 or more learn well")
+    return replace(made, kind=QUANTITIES, names=table.names([column]) or ("",), labels=np.zeros(len(made), np.int64),
+                   targets=_finite(table, [column]))  # fmt: skip
 
 
 def _finite(table: Table, inputs: list[int]) -> np.ndarray:

@@ -27,20 +27,28 @@ class Taught:
     test: Samples  # what it was tested on
     confusion: np.ndarray  # [true class, predicted class]: how many test examples
     notes: tuple[str, ...] = ()
+    explained: float | None = None  # of a quantity: the share of its variance; None for classes
+    error: float | None = None  # of a quantity: the usual one, the root of the mean squared error
 
     @property
     def accuracy(self) -> float:
         return float(np.trace(self.confusion) / max(self.confusion.sum(), 1))
 
     @property
+    def score(self) -> float:
+        """How good it is on the test: 1 is perfect."""
+        return self.accuracy if self.explained is None else self.explained
+
+    @property
     def tested(self) -> int:
-        return int(self.confusion.sum())
+        return len(self.test)
 
     def to_json(self) -> dict:
         return {
             "material": str(self.material), "kind": self.material.kind, "network": self.network,
             "classes": list(self.learner.names), "accuracy": self.accuracy, "tested": self.tested,
             "confusion": self.confusion.tolist(), "notes": list(self.notes), "training": str(self.history),
+            "explained": self.explained, "error": self.error,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -50,6 +58,9 @@ class Taught:
     def _tests(self) -> list[str]:
         if not self.tested:
             return ["test      none: every example here was learned from", ""]
+        if self.explained is not None:
+            how = f"explains {self.explained:.1%} of the variance, the usual error is {self.error:.4g}"
+            return [f"test      {how}   {self.tested:,} examples that were not learned from"]
         counts = f"{int(np.trace(self.confusion)):,} of {self.tested:,}"
         return [
             f"test      {self.accuracy:.1%}   {counts} examples that were not learned from", "",
@@ -64,6 +75,10 @@ def tested(learner: Learner, material: Material, network: str, history: History,
         return Taught(learner, material, network, history, test, confusion, tuple(notes))
     known = learner.samples(test, part="test")  # labels in the learner's own order
     assert known.labels is not None
+    if learner.measure != "accuracy":
+        squared, spread = learner.evaluate(known)[learner.measure], float(known.labels.var())
+        explained = 1 - squared / spread if spread else 0.0
+        return Taught(learner, material, network, history, known, confusion, tuple(notes), explained, squared**0.5)
     guesses = np.asarray(learner.predict(known)).reshape(len(known), -1).argmax(1)
     np.add.at(confusion, (known.labels, guesses), 1)
     return Taught(learner, material, network, history, known, confusion, tuple(notes))

@@ -15,6 +15,7 @@ from insitu.graph import Builder, Graph, Type, Value, build
 from insitu.ops.activation import relu
 from insitu.ops.conv import conv2d
 from insitu.ops.depthwise import depthwise2d
+from insitu.ops.layout import concat
 from insitu.ops.linear import linear
 from insitu.ops.norm import batch_norm
 from insitu.ops.normalize import normalize
@@ -38,6 +39,17 @@ def for_table(rows: np.ndarray, classes: int, seed: int = 0) -> Graph:
         for k, width in enumerate(HIDDEN):
             x = relu(_linear(builder, x, f"hidden{k + 1}", width, rng), name=f"relu{k + 1}")
         return builder.graph(_linear(builder, x, "classifier", classes, rng))
+
+
+def for_quantity(rows: np.ndarray, count: int, seed: int = 0) -> Graph:
+    """The same for a quantity. The last layer also sees the inputs: much of what tables say is a weighted sum."""
+    builder, rng = Builder("quantity"), np.random.default_rng(seed)
+    with build(builder):
+        row = normalize(builder.input("row", Type("f32", (1, rows.shape[1]))), **spread(rows, (0,)), name="normalised")
+        x = row
+        for k, width in enumerate(HIDDEN):
+            x = relu(_linear(builder, x, f"hidden{k + 1}", width, rng), name=f"relu{k + 1}")
+        return builder.graph(_linear(builder, concat(x, row, axis=1, name="both"), "last", count, rng))
 
 
 def for_windows(windows: np.ndarray, classes: int, seed: int = 0) -> Graph:

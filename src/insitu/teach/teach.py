@@ -27,19 +27,20 @@ from insitu.learner.lesson import Lesson
 from insitu.learner.relinked import relinked
 from insitu.teach.backbones import backbones
 from insitu.teach.examples import Examples, examples_of, numbers, sounds
-from insitu.teach.material import PHOTOS, RECORDINGS, SOUNDS, TABLE, Material, look
+from insitu.teach.material import PHOTOS, QUANTITIES, RECORDINGS, SOUNDS, TABLE, Material, look
 from insitu.teach.result import Taught, tested
-from insitu.teach.scratch import LISTENING, for_sounds, for_table, for_windows
+from insitu.teach.scratch import LISTENING, for_quantity, for_sounds, for_table, for_windows
 from insitu.terminal.progress import Report, bar
 from insitu.terminal.wording import either
 from insitu.training.train import Recipe
 
 WORST_LOSS = 0.02  # of accuracy from float to int8, above which a note says so
-SEVERAL = {TABLE: "tables"}  # what a network is for
+SEVERAL = {TABLE: "tables", QUANTITIES: "a quantity"}  # what a network is for
 FORGOTTEN = "what it learned before is not in its file: the test may be on examples that it learned from"
 HEARD = 28000  # sounds that a new network hears in total, in at least and at most so many epochs
 FEWEST_EPOCHS, MOST_EPOCHS = 40, 200
 BATCH = 16  # sounds
+SQUARED = Recipe(loss="mse")
 
 Keep = Callable[[Learner], object]
 
@@ -103,7 +104,8 @@ def _further(learner: Learner, material: Material, lesson: Lesson, board: str | 
              report: Report) -> Taught:  # fmt: skip
     """A learner that goes on, linked for its board again, with the classes that are new in the folder."""
     notes = () if learner.lesson else (FORGOTTEN,)
-    if new := add_new_classes(learner, material.names, str(material.path)):
+    new = add_new_classes(learner, material.names, str(material.path)) if material.targets is None else ()
+    if new:
         notes = (*notes, _new(new, material.kind))
     if board != "host" and learner.deployed is None:
         learner = relinked(learner, limits_of(board, lesson.sram, lesson.flash))
@@ -169,6 +171,7 @@ class School:
     make: Callable[..., Graph]
     options: Callable[[int], dict[str, Any]] = lambda count: {}  # of pipeline.compile, for this many samples
     course: Callable[[int], dict[str, Any]] = lambda count: {}  # of fit, for this many samples
+    recipe: Recipe | None = None  # of the int8 network
 
 
 def listening(count: int) -> dict[str, Any]:
@@ -184,6 +187,9 @@ def in_batches(count: int) -> dict[str, Any]:
 
 SCHOOLS = {
     TABLE: School(for_table),
+    QUANTITIES: School(
+        for_quantity, lambda count: {"recipe": SQUARED, "classes": None, "head_init": None}, recipe=SQUARED
+    ),
     RECORDINGS: School(for_windows),
     SOUNDS: School(for_sounds, in_batches, listening),
 }
@@ -207,21 +213,22 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
     )
     if school is None:
         graph = way.make(training.inputs[0], len(material.names), lesson.seed)
-        school = pipeline.compile(graph, classes=material.names, precision="float", scheme="full", data=training,
-                                  head_init="uniform", seed=lesson.seed, **way.options(len(training)))  # fmt: skip
+        usual = {"classes": material.names, "head_init": "uniform", "precision": "float", "scheme": "full"}
+        school = pipeline.compile(graph, data=training, seed=lesson.seed, **usual | way.options(len(training)))
     school.lesson = lesson
     with kept_at_interrupt(school, keep):
         history = school.fit(training, seed=lesson.seed, progress=report, **way.course(len(training)))
-        learner = pipeline.compile(learned_model(school), data=training, board=board, scheme="head",
-                                   sram=lesson.sram, flash=lesson.flash, seed=lesson.seed)  # fmt: skip
+        learner = pipeline.compile(learned_model(school), data=training, board=board, scheme="head", sram=lesson.sram,
+                                   flash=lesson.flash, seed=lesson.seed, recipe=way.recipe)  # fmt: skip
     learner.lesson = replace(lesson, finished=True)
     with warnings.catch_warnings(), kept_at_interrupt(learner, keep):
         warnings.simplefilter("ignore", LearningWarning)  # it has learned already: there may be nothing to gain
         learner.fit(training, seed=lesson.seed, progress=report)  # what int8 cost, as far as the head can make up
     notes = (*material.notes, *found.notes)
     made = tested(learner, material.only(found.which), lesson.network, history, test, notes)
-    before = school.evaluate(test)["accuracy"] if len(test) else 0.0
-    if before - made.accuracy <= WORST_LOSS:
+    before = tested(school, material, "", history, test, ()).score
+    if before - made.score <= WORST_LOSS:
         return made
-    note = f"int8 costs {100 * (before - made.accuracy):.1f} points of accuracy ({before:.1%} in float)"
+    what = "accuracy" if made.explained is None else "explained variance"
+    note = f"int8 costs {100 * (before - made.score):.1f} points of {what} ({before:.1%} in float)"
     return replace(made, notes=(*made.notes, note))
