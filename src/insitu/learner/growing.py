@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import HostDevice
 from insitu.errors import DataError, DeviceError, GraphError
@@ -13,7 +15,7 @@ from insitu.learner.learner import Learner
 from insitu.learner.relinked import grown
 from insitu.learner.rows import free_row, with_name
 from insitu.terminal.wording import either
-from insitu.training.head import widen_head
+from insitu.training.head import HEAD, mean_row, widen_head
 
 
 def add_class(learner: Learner, name: str) -> int:
@@ -39,11 +41,19 @@ def add_class(learner: Learner, name: str) -> int:
     graphs = parts.graphs()
     deployed = learner.deployed and check_budget(parts, graphs, learner.deployed.limits)
     made = Learner(graphs, parts=parts, deployed=deployed).on(place, **vars(learner.site.patience))
-    made.device.load_arrays(grown(old.state(), made.device.state()))
+    made.device.load_arrays(with_mean_row(made, grown(old.state(), made.device.state()), was))
     learner.become(made)
     if not isinstance(old, HostDevice):
         old.close()
     return was
+
+
+def with_mean_row(learner: Learner, state: dict[str, np.ndarray], row: int) -> dict[str, np.ndarray]:
+    """The state whose new row of a float head is the mean of what the rows before it have learned."""
+    names = [v.name for v in learner.graphs["predict"].producer[HEAD].inputs[1:]]
+    for array in (state[name] for name in names if name in state and state[name].dtype == np.float32):
+        array[row] = mean_row(array[:row])[0]
+    return state
 
 
 def grown_names(names: tuple[str, ...], count: int, name: str) -> tuple[str, ...]:

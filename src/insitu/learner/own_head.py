@@ -1,4 +1,4 @@
-"""Names for as many classes as the model has unnamed outputs: are these its own classes, or others?
+"""As many classes as the model has outputs, by number or with names for unnamed ones: are these its own, or others?
 
 The labelled samples tell: if its outputs, with the names in this order or in another one, are right more often than
 guessing, its own classifier stays, and nothing that it knows is lost. Without labelled samples it stays, too.
@@ -41,12 +41,13 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
     order = _order(out, some.labels) if chosen.perhaps == "in any order" else list(range(out.shape[1]))
     found, guessed = score("cross_entropy", out[:, order], some.labels), guess("cross_entropy", some.labels)
     as_given = order == list(range(len(order)))
-    names = tuple(chosen.names[order.index(k)] for k in range(len(order)))
-    right = f"with its outputs named {_listed(names)} in this order, it is right for {found.words()} of the samples"
+    names = tuple(chosen.names[order.index(k)] for k in range(len(order))) if any(chosen.names) else ()
+    named = f"with its outputs named {_listed(names)} in this order, " if names else ""
+    right = f"{named}it is right for {found.words()} of the samples"
     if (as_given and not no_better(found, guessed)) or (found.measure >= SURE and min(np.bincount(some.labels)) >= FEW):
         return replace(chosen, count=None, names=names, note=f"the model's own classifier stays: {right} ({anew()})")
     names_it = either(shell="--classes NAME,NAME,...", python="insitu.load(model, classes=[...])")
-    how = f"{names_it} names its outputs, {option(head_init='own')} keeps it"
+    how = f"{f'{names_it} names its outputs, ' if names else ''}{option(head_init='own')} keeps it"
     return replace(chosen, note=f"a new head: the model's own classifier only guesses ({right}; {how})")
 
 

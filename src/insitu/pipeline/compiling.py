@@ -26,7 +26,7 @@ from insitu.pipeline.network import (
     to_precision,
     with_room,
 )
-from insitu.pipeline.notes import say_notes
+from insitu.pipeline.notes import prototypes_note, say_notes
 from insitu.pipeline.recipes import bare, settings_of
 from insitu.preprocess import Audio, Motion, Transform
 from insitu.quantizer.fold import is_int8
@@ -99,7 +99,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     made = chosen_program(g, wish, settings, samples, limits, seed)
     say("5-scheme", made.parts.scheme)
     say("6-training", made.graphs)
-    notes = say_notes((*settings.notes, without, chosen.note), g, precision, wish, made)
+    first = (*settings.notes, without, chosen.note, prototypes_note(head_init))
+    notes = say_notes(first, g, precision, wish, made)
     deployed = made.deployed and replace(made.deployed, chosen=chosen_by(scheme))
     learner = Learner(made.graphs, parts=made.parts, notes=notes, deployed=deployed)
     if dump:

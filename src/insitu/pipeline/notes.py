@@ -11,6 +11,7 @@ from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.train import Recipe
 
+PROTOTYPES = "prototypes"
 UNTRAINED = "the weights are random initial ones, so int8 gets room for them to grow"
 
 
@@ -22,6 +23,13 @@ def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, ma
     for note in filter(None, said):
         colour.say(f"note: {note}")
     return tuple(filter(None, (*said, wish.why, made.note, made.deployed.note if made.deployed else "")))
+
+
+def prototypes_note(head_init: str | None) -> str:
+    """Means of samples know these very samples: held out by a fit, they look known already."""
+    if head_init != PROTOTYPES:
+        return ""
+    return f"the head was made of these samples: to fit the same ones, {option(head_init='zero')} learns more"
 
 
 def _untrained_note(precision: str, recipe: Recipe) -> str:

@@ -48,7 +48,16 @@ def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Sam
     assert count is not None
     if len(found) > count:
         raise DataError(f"the data has {len(found)} classes: {_listed(found)}", hint=option(classes=len(found)))
-    return Classes(count, fitting(found, count))
+    return _of_number(graph, count, fitting(found, count), samples is not None and samples.labels is not None)
+
+
+def _of_number(graph: Graph, count: int, names: tuple[str, ...], labelled: bool) -> Classes:
+    """A new head; as many classes as the model has may be its own, if labelled samples say so."""
+    if count != _width(graph):
+        return Classes(count, names)
+    if labelled:
+        return Classes(count, names, perhaps="as given")
+    return Classes(count, names, f"a new head of {count} classes ({option(head_init='own')} keeps the model's own)")
 
 
 def _own(graph: Graph, given: int | Sequence[str] | None, found: tuple[str, ...]) -> Classes:

@@ -179,7 +179,11 @@ def _old_weights(graph: Graph, old: Node, width: int) -> tuple[np.ndarray, np.nd
 
 
 def widen_head(graph: Graph, classes: int) -> Graph:
-    """The graph with more classes: existing classes keep their weights, new ones start at zero."""
+    """The graph with more classes: existing classes keep their weights, a new one starts with the mean of theirs.
+
+    Its output is then the mean of the others: never the largest, whatever the head. Zeros would win wherever all others
+    are negative.
+    """
     node = graph.producer.get(HEAD)
     if node is None or node.op is not linear:
         raise GraphError("the graph has no head to widen", where=graph.name, hint="replace_head first")
@@ -187,17 +191,21 @@ def widen_head(graph: Graph, classes: int) -> Graph:
     grow = classes - len(arrays[0])
     if grow < 0:
         raise GraphError(f"cannot reduce the {len(arrays[0])} classes to {classes}", where=HEAD)
-    return with_head(graph, *(np.concatenate([a, np.zeros((grow, *a.shape[1:]), np.float32)]) for a in arrays))
+    return with_head(graph, *(np.concatenate([a, np.repeat(mean_row(a), grow, 0)]) for a in arrays))
+
+
+def mean_row(array: np.ndarray) -> np.ndarray:
+    """The mean of the rows of a head, as one row."""
+    return array.mean(0, dtype=np.float64, keepdims=True).astype(array.dtype)
 
 
 def reserve_head(graph: Graph, most: int) -> Graph:
     """The graph with room for `most` classes: rows that no class uses yet never win, and no gradient reaches them."""
     wide = widen_head(graph, most)
-    node = wide.producer[HEAD]
-    weight = wide.constants[node.inputs[1].name]
-    own = [wide.constants[v.name].copy() for v in node.inputs[2:]]
+    node, used = wide.producer[HEAD], graph.producer[HEAD].output.shape[-1]
+    weight, *own = (wide.constants[v.name].copy() for v in node.inputs[1:])
     bias = own[0] if own else np.zeros(most, np.float32)
-    bias[graph.producer[HEAD].output.shape[-1] :] = UNUSED
+    weight[used:], bias[used:] = 0, UNUSED
     return with_head(wide, weight, bias)
 
 
