@@ -10,6 +10,8 @@ from torch import nn
 import insitu
 from insitu import GraphError, Transform
 from insitu.codegen import emit_program
+from insitu.data import to_camera
+from insitu.data.camera import from_camera
 from insitu.devices.host import open_host, open_program
 from insitu.devices.rows import Arrival
 from insitu.graph import check, evaluate
@@ -127,6 +129,94 @@ def test_yuv_is_what_pillow_says():
         x = b.input("x", insitu.Type("u8", yuyv.shape))
         graph = b.graph(insitu.graph.lookup("pixels")(x, format="yuyv"))
     assert np.abs(evaluate(graph, yuyv).astype(int) - rgb).max() <= 4  # two roundings of three numbers
+
+
+# a frame in planes ------------------------------------------------------------------------------
+
+# BT.601 with luma 16 to 235, in float64: red, green and blue of luma - 16, u - 128, v - 128
+BT601 = np.array([(1, 0, 2 * (1 - 0.299)), (1, -2 * 0.114 * (1 - 0.114) / 0.587, -2 * 0.299 * (1 - 0.299) / 0.587),
+                  (1, 2 * (1 - 0.114), 0)]) @ np.diag([255 / 219, 255 / 224, 255 / 224])  # fmt: skip
+PLANES = ("i420", "nv12", "nv21")
+
+
+def frame_of(luma, u, v, format):
+    """The bytes of a frame, as a camera's data sheet describes them."""
+    n, h, w = luma.shape
+    colours = [u, v] if format == "i420" else [np.stack([u, v] if format == "nv12" else [v, u], -1)]
+    flat = np.concatenate([c.reshape(n, -1) for c in (luma, *colours)], axis=1)
+    return flat.reshape(n, 3 * h // 2, w, 1)
+
+
+def planes(n, h, w, seed=0):
+    shapes = ((n, h, w), (n, h // 2, w // 2), (n, h // 2, w // 2))
+    return [pixels(*shape, seed=seed + i) for i, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize("format", PLANES)
+def test_a_frame_in_planes_has_the_colours_of_bt601(format):
+    """Off by one at most: numbers have 8 fraction bits."""
+    luma, u, v = planes(3, 38, 50)
+    each = [luma, *(c.repeat(2, 1).repeat(2, 2) for c in (u, v))]
+    exact = np.stack([c - of for c, of in zip(map(np.float64, each), (16, 128, 128))], -1) @ BT601.T
+    off = from_camera(frame_of(luma, u, v, format), format) - np.clip(np.rint(exact), 0, 255)
+    assert np.abs(off).max() <= 1
+
+
+@pytest.mark.parametrize("format", PLANES)
+def test_a_frame_in_planes_is_what_pillow_says(format):
+    Image = pytest.importorskip("PIL.Image")
+    rgb = pixels(2, 3, 7, 3).repeat(2, axis=1).repeat(2, axis=2)  # four pixels share their colour
+    full = np.stack([np.asarray(Image.fromarray(one).convert("YCbCr")) for one in rgb]).astype(np.float64)
+    luma, (u, v) = 16 + full[..., 0] * 219 / 255, (128 + (full[..., i] - 128) * 224 / 255 for i in (1, 2))
+    parts = [np.rint(c).astype(np.uint8) for c in (luma, u[:, ::2, ::2], v[:, ::2, ::2])]
+    assert np.abs(from_camera(frame_of(*parts, format), format).astype(int) - rgb).max() <= 4  # two roundings
+    np.testing.assert_allclose(to_camera(rgb, format).astype(int), frame_of(*parts, format), atol=1)
+
+
+@pytest.mark.parametrize("format", PLANES)
+def test_a_frame_in_planes_is_never_a_whole_image_of_colours(format):
+    """Cropped, resized and in int8, with the bytes of the numpy meaning."""
+    camera = Transform(0.5, 0.25, size=(58, 78), crop=(54, 66), format=format)
+    x = frame_of(*planes(20, 58, 78), format)
+    made = fuse_transform(insitu.Model(camera.applied_to(_rows_last())).quantize(x).graph)
+    framed, plain = (replace(camera, format=f).applied_to(_rows_last()) for f in (format, "rgb"))
+    np.testing.assert_array_equal(evaluate(framed, x[:1]), evaluate(plain, from_camera(x[:1], format)))
+    whole = plan(made, target="mcu", enough=0)
+    want = np.concatenate([evaluate(made, i[None]) for i in x[:2]])
+    np.testing.assert_array_equal(open_program(emit_program(whole, "net")).predict(x[:2]), want)
+    assert x[0].nbytes < whole.arena_bytes < 1.25 * x[0].nbytes  # colours would take twice as much again
+
+
+@pytest.mark.parametrize("format", ["nv12", "nv21"])
+def test_rows_of_luma_wait_for_their_colours(format):
+    """A frame of nv12 arrives row by row: luma is kept, colours are not."""
+    camera = Transform(0.5, 0.25, size=(58, 78), crop=(54, 66), format=format)
+    x = frame_of(*planes(20, 58, 78), format)
+    made = fuse_transform(insitu.Model(camera.applied_to(_rows_last())).quantize(x).graph)
+    rows = plan(replace(made, by_rows="pixels"), target="mcu", enough=0)
+    arrival = Arrival(open_program(emit_program(rows, "net")))
+    for first in range(0, 87, 7):
+        arrival.rows(x[0, first : first + 7])
+    np.testing.assert_array_equal(arrival.end()[0], evaluate(made, x[:1]))
+    assert rows.arena_bytes < 58 * 78 + 1600 < x[0].nbytes  # luma, and some rows of the others
+
+
+def test_rows_of_i420_are_refused_with_the_reason():
+    made = Transform(format="i420", size=(12, 10)).applied_to(_rows_last())
+    with pytest.raises(GraphError, match="two planes after all luma") as e:
+        plan(replace(made, by_rows="pixels"), target="mcu")
+    assert "nv12" in e.value.hint
+
+
+def test_frames_in_planes_have_even_sides(net):
+    _, graph = net
+    with pytest.raises(GraphError, match="square of four pixels, but images are 6x5"):
+        Transform(format="nv12").applied_to(graph)
+    with pytest.raises(insitu.DataError, match="one colour for four pixels"):
+        to_camera(pixels(1, 5, 4, 3), "i420")
+    with pytest.raises(insitu.DataError, match="to_camera"):
+        camera = Transform(format="nv12", size=(8, 10)).applied_to(graph)
+        insitu.data.as_samples(pixels(1, 8, 10, 3), camera)
 
 
 @pytest.mark.parametrize("format", ["rgb565", "yuyv"])

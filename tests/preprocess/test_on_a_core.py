@@ -38,7 +38,7 @@ def sounds(count: int, rate: int = 16000) -> np.ndarray:
     return np.rint(8000 * (tones + rng.normal(0, 0.02, tones.shape))).astype(np.int16)
 
 
-@pytest.fixture(scope="module", params=["pcen", "rgb565", "yuyv"])
+@pytest.fixture(scope="module", params=["pcen", "rgb565", "yuyv", "nv12"])
 def learner(request):
     """A learner of raw samples, and six of them."""
     y = np.arange(12) % 3
@@ -46,7 +46,8 @@ def learner(request):
         front, x, example = insitu.Audio(**LISTENING), sounds(12).reshape(12, 25, 320, 1), (1, 1, 24, 20)
     else:
         front, example = insitu.Transform(0.5, 0.25, **SEEING, format=request.param), (1, 3, 24, 24)
-        x = np.random.default_rng(0).integers(0, 256, (12, 46, 60, 2), np.uint8)
+        shape = (69, 60, 1) if request.param == "nv12" else (46, 60, 2)
+        x = np.random.default_rng(0).integers(0, 256, (12, *shape), np.uint8)
     given = {"transform": front, "data": (x, y), "scheme": "last:1", "head": "int8"}
     return insitu.compile(network(example[1]), example=torch.zeros(*example), **given), x[:6], y[:6]
 
@@ -99,6 +100,7 @@ def write_photos(folder) -> None:
 
 WAYS = {
     "pcen": (write_sounds, (1, 1, 24, 20), ["--audio", "seconds=0.5,bands=20,coefficients=none,scale=pcen"]),
+    "frames": (write_photos, (1, 3, 24, 24), "--camera nv12 --size 46x60 --crop 42x54 --mean 0.5 --std 0.25".split()),
     "camera": (write_photos, (1, 3, 24, 24), "--camera rgb565 --size 46x60 --crop 42x54 --mean 0.5 --std 0.25".split()),
 }
 
@@ -147,7 +149,7 @@ def test_a_photo_is_read_as_the_camera_of_its_network_sees_it(tmp_path):
     rgb = np.random.default_rng(3).integers(0, 256, (46, 60, 3), np.uint8)
     Image.fromarray(rgb).save(tmp_path / "a.png")
     made = insitu.load(network(3), torch.zeros(1, 3, 24, 24)).graph
-    for format in ("bgr", "rgb565"):
+    for format in ("bgr", "i420", "nv21", "rgb565"):
         camera = insitu.Transform(0.5, 0.25, **SEEING, format=format).applied_to(made)
         (x,) = insitu.data.read_samples(tmp_path / "a.png", camera).inputs
         np.testing.assert_array_equal(x[0], to_camera(rgb, format))

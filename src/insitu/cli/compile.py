@@ -8,7 +8,7 @@ from insitu.cli.groups import Groups
 from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import amount, audio, classes, count, height_width, index, motion, numbers, size, target_folder
-from insitu.ops.pixels import FORMATS
+from insitu.ops.pixels import CAMERAS
 
 HELP = "turn a model into a C program that trains it, and show how much memory it needs"
 EXAMPLES = """\
@@ -129,7 +129,7 @@ def add_pixels(group) -> None:
     group.add_argument("--crop", type=height_width, metavar="HxW", help="keep the middle of the images")
     group.add_argument(
         "--camera",
-        choices=("rgb", *FORMATS),
+        choices=CAMERAS,
         default="rgb",
         help="the bytes of a pixel as a camera gives them; photos of --data are turned into them (rgb)",
     )

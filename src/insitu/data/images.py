@@ -14,6 +14,7 @@ from insitu.data.camera import to_camera
 from insitu.errors import DataError, needs
 from insitu.graph import Value
 from insitu.graph.source import RGB
+from insitu.ops.pixels import PLANAR
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
 WIDE = "I"  # what Pillow calls images of more than 8 bits per pixel begins with it
@@ -53,7 +54,8 @@ def _of_bytes(image: Any) -> Any:
 def layout(value: Value, camera: str = RGB) -> tuple[int, int, int, bool]:
     """(height, width, channels, whether channels come first) of the images that an input takes."""
     if camera != RGB:
-        return value.shape[1], value.shape[2], 3, False
+        rows, width = value.shape[1:3]
+        return (2 * rows // 3 if camera in PLANAR else rows), width, 3, False
     if value.type.rank != 4 or not {1, 3} & {value.shape[1], value.shape[3]}:
         raise DataError(f"input {value.name} is {value.type}, not an image with one or three channels")
     first = value.shape[3] not in (1, 3)

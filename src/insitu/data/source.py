@@ -8,7 +8,7 @@ from __future__ import annotations
 from insitu.graph import Graph
 from insitu.graph.source import RGB, Source
 from insitu.ops.pcen import mel
-from insitu.ops.pixels import pixels
+from insitu.ops.pixels import pixels, yuv420
 from insitu.ops.sound import log_mel
 
 
@@ -17,4 +17,4 @@ def source_of(graph: Graph) -> Source:
     if graph.source:
         return graph.source
     rate = next((n.attrs["rate"] for n in graph.nodes if n.op in (log_mel, mel)), None)
-    return Source(rate, next((n.attrs["format"] for n in graph.nodes if n.op is pixels), RGB))
+    return Source(rate, next((n.attrs["format"] for n in graph.nodes if n.op in (pixels, yuv420)), RGB))

@@ -25,7 +25,7 @@ from insitu.graph import Graph, Type, Value
 from insitu.graph.classes import checked as checked_names
 from insitu.graph.source import Source
 from insitu.graph.types import Quant
-from insitu.ops.pixels import FORMATS
+from insitu.ops.pixels import CAMERAS
 from insitu.planner.changes.stripes.node import unrolled
 from insitu.terminal.wording import either
 from insitu.training.train import LOSSES
@@ -145,7 +145,7 @@ def _source(found: dict | None) -> Source | None:
     """The same as it was written; older folders do not say."""
     if found is None:
         return None
-    if found["camera"] not in ("rgb", *FORMATS):
+    if found["camera"] not in CAMERAS:
         raise ValueError(f"camera is {found['camera']!r}")
     return Source(None if found["rate"] is None else _count(found, "rate", 1), found["camera"])
 

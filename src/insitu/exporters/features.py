@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from insitu.ops.motion import fir
-from insitu.ops.pixels import pixels
+from insitu.ops.pixels import pixels, yuv420
 from insitu.ops.sound import cepstrum, log_mel, spectrum
 
-OURS = {op.name for op in (spectrum, log_mel, cepstrum, fir, pixels)}
+OURS = {op.name for op in (spectrum, log_mel, cepstrum, fir, pixels, yuv420)}
 HINT = "only programs of insitu compute features themselves: export the model without its transform (docs/sound.md)"
 
 

@@ -3,8 +3,9 @@
     Transform(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=(96, 96))
     Transform(size=(120, 160), crop=(120, 120), format="rgb565")              the bytes of a camera, cropped
 
-The graph then takes u8 pixels [1, H, W, C] of that size (or, without a size, of its own). Calibration, training,
-prediction and the generated C all apply it. In an int8 graph it is one table of 256 bytes per channel.
+The graph then takes u8 pixels [1, H, W, C] of that size (or, without a size, of its own); of a camera with planes
+(i420, nv12, nv21), frames [1, 3 H / 2, W, 1]: luma, then the colours. Calibration, training, prediction and the
+generated C all apply it. In an int8 graph it is one table of 256 bytes per channel.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dataclasses import dataclass
 from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Type, Value, rewrite
 from insitu.graph.graph import Builder
-from insitu.ops.layout import resize, slice, transpose
+from insitu.ops.layout import reshape, resize, slice, transpose
 from insitu.ops.normalize import normalize
-from insitu.ops.pixels import FORMATS, pixels
+from insitu.ops.pixels import CAMERAS, FORMATS, PLANAR, pixels, yuv420
 from insitu.ops.quant import quantize
 from insitu.preprocess.front import in_front
 from insitu.terminal.wording import either
@@ -33,7 +34,7 @@ class Transform:
     std: float | tuple[float, ...] = 1.0
     size: tuple[int, int] | None = None  # resized to the network's own size by nearest neighbour
     crop: tuple[int, int] | None = None  # (height, width) kept in the middle, before resizing
-    format: str = "rgb"  # or a camera's: bgr, rgb565, rgb565be, yuyv, uyvy
+    format: str = "rgb"  # or a camera's: bgr, rgb565, rgb565be, yuyv, uyvy, i420, nv12, nv21
 
     @classmethod
     def raw(cls, graph: Graph, size: tuple[int, int] | None = None) -> Transform:
@@ -72,11 +73,35 @@ class Transform:
         """The pixels in the order that the network takes them."""
         if self.format == "rgb":
             return builder.input(INPUT, Type("u8", (1, *size, channels)))
-        if self.format not in FORMATS or channels != 3:
+        if self.format not in CAMERAS or channels != 3:
             what = f"pixels of format {self.format!r} do not fit a network with {channels} channels"
-            raise GraphError(what, where="Transform", hint=f"rgb, or for three channels {', '.join(FORMATS)}")
+            raise GraphError(what, where="Transform", hint=f"rgb, or for three channels {', '.join(CAMERAS[1:])}")
+        if self.format in PLANAR:
+            return self._planes(builder, *size)
         x = builder.input(INPUT, Type("u8", (1, *size, FORMATS[self.format][0])))
         return pixels(x, format=self.format, name="coloured")
+
+    def _planes(self, builder: Builder, height: int, width: int) -> Value:
+        """A frame: all rows of luma, then those of the colours."""
+        if height % 2 or width % 2:
+            what = f"{self.format} has one colour for a square of four pixels, but images are {height}x{width}"
+            raise GraphError(what, where="Transform", hint="an even height and width; a crop cuts the rest off")
+        x = builder.input(INPUT, Type("u8", (1, 3 * height // 2, width, 1)))
+        if self.format == "i420":  # rows of the colours are half as wide
+            x, height, width = (
+                reshape(x, shape=(1, 3 * height, width // 2, 1), name="coloured.halves"),
+                2 * height,
+                width // 2,
+            )
+            parts = {"luma": height, "u": height // 4, "v": height // 4}
+        else:
+            parts = {"luma": height, "colours": height // 2}
+        planes, top = [], 0
+        for name, rows in parts.items():
+            stops = (1, top + rows, width, 1)
+            planes.append(slice(x, starts=(0, top, 0, 0), stops=stops, steps=(1, 1, 1, 1), name=f"coloured.{name}"))
+            top += rows
+        return yuv420(*planes, format=self.format, name="coloured")
 
     def _cropped(self, x: Value) -> Value:
         """The middle of the image."""

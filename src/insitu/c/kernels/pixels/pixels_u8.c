@@ -1,19 +1,6 @@
 /* y[i] = red, green, blue of pixel i; format 0: bgr, 1: rgb565 with the lower byte first, 2: upper first, 3: yuyv, 4: uyvy */
 #include "kernels.h"
-
-static inline uint8_t byte_of(int32_t x)
-{
-    x >>= 8;
-    return (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
-}
-
-static void of_yuv(uint8_t *y, int32_t luma, int32_t u, int32_t v)
-{
-    const int32_t c = 298 * (luma - 16) + 128;
-    y[0] = byte_of(c + 409 * v);
-    y[1] = byte_of(c - 100 * u - 208 * v);
-    y[2] = byte_of(c + 516 * u);
-}
+#include "kernels/pixels/yuv.h"
 
 static void of_565(uint8_t *y, uint32_t word)
 {

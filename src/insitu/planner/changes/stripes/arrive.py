@@ -13,7 +13,8 @@ from insitu.errors import GraphError
 from insitu.graph import Graph, Node, Op, Value
 from insitu.graph.call import Call
 from insitu.graph.loops import Rows
-from insitu.ops.layout import transpose
+from insitu.ops.layout import reshape, transpose
+from insitu.ops.pixels import yuv420
 from insitu.planner.changes.stripes.cuts import cut_up
 from insitu.planner.changes.stripes.node import Loops, regions
 from insitu.planner.changes.stripes.region import reads
@@ -58,6 +59,12 @@ def _check_layout(graph: Graph) -> None:
                 f"is {image.type}, channel by channel: it would arrive as planes, not rows",
                 where=f"%{graph.by_rows}",
                 hint="use a model that takes height x width x channels: in torch, begin with x.permute(0, 3, 1, 2)",
+            )
+        if node.op is reshape and any(n.op is yuv420 for n in graph.nodes):
+            raise GraphError(
+                "is i420: its colours come in two planes after all luma, two of their rows in one row of the frame",
+                where=f"%{graph.by_rows}",
+                hint=f"nv12 and nv21 can arrive row by row, if the camera has them; or {WHOLE}",
             )
         if node.output.shape == image.shape:
             same.add(node.name)

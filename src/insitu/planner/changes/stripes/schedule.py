@@ -35,7 +35,7 @@ class Spans:
     end: np.ndarray
     read: tuple[tuple[Value, np.ndarray, np.ndarray], ...]  # value, first row, one past the last
     pads: tuple[np.ndarray, np.ndarray]
-    picked: Picked | None = None  # how the first input is read, if not by even steps
+    picked: tuple[Picked, np.ndarray] | None = None  # how an input is read, if not by even steps; its first rows
 
     @cached_property
     def sizes(self) -> list[Sizes]:
@@ -48,8 +48,9 @@ class Spans:
     @property
     def _picks(self) -> list[tuple[int, ...]]:
         assert self.picked
-        spans = zip(self.first.tolist(), self.end.tolist(), self.read[0][1].tolist())
-        return [tuple(p - lo for p in self.picked.picks[first:end]) for first, end, lo in spans]
+        rows, tops = self.picked
+        spans = zip(self.first.tolist(), self.end.tolist(), tops.tolist())
+        return [tuple(p - lo for p in rows.picks[first:end]) for first, end, lo in spans]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ class Pace:
             lo, hi = np.maximum(top, 0), np.minimum(bottom, v.shape[1])
             above, below = lo - top, bottom - hi
             read.append((v, lo, hi))
-            picked = rows if isinstance(rows, Picked) else picked
+            picked = (rows, lo) if isinstance(rows, Picked) else picked
         return Spans(stripe, first, end, tuple(read), (above, below), picked)
 
     @cached_property
