@@ -57,7 +57,7 @@ def ours(clients: int) -> list[tuple[float, float]]:
     learner, parts, plan = watches(1)[0], data(clients), Plan(coding="ternary")
     strategy = Deltas(strategy_of("fedavg", clients), [learner], at_once=AT_ONCE * WORKERS)
     with TemporaryDirectory() as folder:
-        written(Path(folder), learner, [(part, part) for part in parts])
+        written(Path(folder), [learner], [(part, part) for part in parts])
         client = client_app(lambda context: member(folder, int(context.node_config["partition-id"]), plan))
         server, seconds = timed(lambda grid, number, state: our_round(strategy, grid, number))
         run_simulation(server, client, clients, backend_config=backend())  # type: ignore[arg-type]
