@@ -58,6 +58,8 @@ def test_a_page_is_made_of_records_that_do_not_say_who_trained_what(tmp_path):
     ("simulate {learner} --data {data} --strategy fedsomething", "unknown strategy 'fedsomething'"),
     ("simulate {learner} --each {data} {data} --strategy fedsomething", "2 devices, 64 samples to learn from"),
     ("simulate {learner} --each {folder} --strategy fedsomething", "1 devices, 32 samples to learn from"),
+    ("simulate {learner} --data {data} --noise 1 --epsilon 5", "--epsilon limits what a device tells under"),
+    ("join {learner} --data {data} --superlink 127.0.0.1:1 --epsilon 5", "--epsilon limits what a device tells under"),
     ("simulate {learner} --each {data} {folder}/wrong.csv", "wrong.csv: no such file"),
     ("simulate {learner} --data {data} --personal stemm", "personal: the model has no layer 'stemm'"),
     ("simulate {learner} --data {data} -o /nowhere/at/all.insitu", "-o: cannot write a file to /nowhere"),
@@ -121,3 +123,16 @@ def test_a_simulation_takes_a_model_and_devices_with_one_sample_or_tests_of_thei
     learner = _compiled(tmp_path / "model.insitu", str(tmp_path / "all.npz"))
     parts = [_of_file(learner, tmp_path / name, 0) for name in ("one.npz", "own.npz", "all.npz")]
     assert [(len(learn[1]), len(test[1])) for learn, test in parts] == [(1, 0), (30, 10), (32, 8)]
+
+
+def test_a_model_with_a_file_for_each_device_is_compiled_with_the_first_of_them(tmp_path, capsys):
+    from insitu.demo.fleet import FEW_NETWORK
+    from insitu.demo.watch import joined, recordings
+
+    pytest.importorskip("ray", reason='Ray is not installed: pip install "insitu[flower-sim]"')
+    for n in (3, 4):
+        windows = joined([r.part(0, 2) for r in recordings()[n]])
+        np.savez(tmp_path / f"{n}.npz", x=windows.x, y=windows.y)
+    line = ["simulate", str(FEW_NETWORK), "--each", str(tmp_path), "--strategy", "fedsomething"]
+    assert main(["fleet", *line]) == 1  # only the strategy is unknown
+    assert "2 devices, 46 samples to learn from" in capsys.readouterr().err

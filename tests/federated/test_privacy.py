@@ -49,7 +49,7 @@ def test_a_device_with_noise_of_its_own_does_not_tell_how_many_samples_it_has():
     (x, y), noise = members(1)[0], Noise(1.0, 0.1)
     fleet = Fleet([Member(fresh(), x, y, noise=noise)])
     packed = base_of(fleet.arrays, fleet.catalogue).packed
-    answers = [fleet.members[0].train(packed, fleet.catalogue, Task(rate=0.02)) for _ in range(2)]
+    answers = [fleet.members[0].train(packed, fleet.catalogue, Task(rate=0.02, seed=k)) for k in range(2)]
     assert [read_head(a.delta).samples for a in answers] == [1, 1] and answers[0].delta != answers[1].delta
 
 

@@ -28,6 +28,8 @@ def run(arguments) -> int:
 
     if arguments.what != "report":
         _needs_flower(arguments.what)
+    if arguments.epsilon and not (arguments.noise and arguments.what in ("join", "gateway")):
+        raise _conflict("--epsilon limits what a device tells under its own noise", "insitu fleet join ... --noise M")
     if threading.current_thread() is threading.main_thread():  # what was started is stopped, as after Ctrl-C
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     return ACTIONS[arguments.what](arguments)
@@ -132,6 +134,8 @@ def served(arguments) -> int:
                 "own": arguments.own, "weight": arguments.weight, "also": also, **_private(arguments)}  # fmt: skip
     place = arguments.host, arguments.port, _secure(arguments)
     wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
+    if wanted.rounds.exists():
+        say(f"note: goes on after the rounds of an earlier run, in {wanted.rounds.name}; remove it to begin anew")
     about = serve(wanted, lambda address: say(f"listening on {address}\n  to join: insitu fleet join "
                                               f"{arguments.file.name} --data FILE --superlink {address}"))  # fmt: skip
     return _shown(arguments, about, [output])
@@ -201,6 +205,7 @@ def _memory(arguments, usual) -> str:
 def _private(arguments) -> dict[str, Any]:
     _secured(arguments)
     noise = {"noise": arguments.noise, "private": arguments.private} if arguments.noise else {}
+    noise |= {"epsilon": arguments.epsilon} if arguments.epsilon else {}
     clip = {"clip": arguments.clip} if arguments.noise or arguments.secure else {}
     return {**noise, **clip, **({"secure": True} if arguments.secure else {})}
 
@@ -251,8 +256,9 @@ def _learner(arguments):
 
     if arguments.file is None:
         raise _missing("FILE", "a learner: insitu train MODEL --data ... -o learner.insitu makes one")
-    if arguments.what == "simulate" and arguments.data and arguments.file.suffix != ".insitu":
-        return _compiled(arguments.file, arguments.data)
+    typical = arguments.data or next(map(str, _files(arguments.each)), "")  # samples for int8, and names of classes
+    if arguments.what == "simulate" and typical and arguments.file.suffix != ".insitu":
+        return _compiled(arguments.file, typical)
     return open_learner(arguments.file)
 
 
@@ -306,6 +312,12 @@ def _missing(what: str, hint: str):
     from insitu.errors import DataError
 
     return DataError(f"{what} is missing", hint=hint)
+
+
+def _conflict(what: str, hint: str):
+    from insitu.errors import DataError
+
+    return DataError(what, hint=hint)
 
 
 def _needed(arguments, **options: str) -> None:

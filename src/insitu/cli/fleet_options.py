@@ -38,6 +38,8 @@ def arguments(parser) -> None:
     fleet.add_argument("--noise", type=rate, metavar="M", help="differential privacy: noise as a multiple of --clip")
     fleet.add_argument("--clip", type=rate, default=1.0, metavar="C", help="bound on a device's change (1.0)")
     fleet.add_argument("--private", choices=("local", "central"), default="local", help="who adds the noise (local)")
+    fleet.add_argument("--epsilon", type=rate, metavar="E", help="join: with --noise, answer no more once all answers "
+                       "are worth this much (no limit)")  # fmt: skip
     fleet.add_argument("--secure", action="store_true", help="secure aggregation: the server sees only sums of changes")
     how = parser.add_argument_group("training")
     how.add_argument("--epochs", type=count, metavar="N", help="over a device's samples in each round (1; demo: 5)")

@@ -32,6 +32,7 @@ from insitu.toolchain.prototypes import kernels_header
 from insitu.toolchain.sources import C_FOLDER, EVERYTHING, depends
 
 PORT = "device/ports/stdio.c"
+PATIENCE = 10.0  # seconds that a program may take to end
 
 
 class ProcessChannel:
@@ -64,7 +65,11 @@ class ProcessChannel:
         """The end of input ends the firmware."""
         self._in.close()
         self._out.close()
-        self.process.wait(10)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:  # it hangs
+            self.process.kill()
+            self.process.wait()
 
 
 def build_firmware(program: Program, flags: tuple[str, ...] = (NATIVE,)) -> Path:

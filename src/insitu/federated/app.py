@@ -70,15 +70,16 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
         if PHASE in settings:
             masked = _under_masks(context, settings, member, shared)
             _remember(member, context, memory(context))
-            told(context, member, {"phase": settings[PHASE], "sent": len(masked)})
+            told(context, member, {"phase": settings[PHASE], "sent": len(masked), **_spent(member)})
             return Message(RecordDict({RECORD: ConfigRecord({ANSWER: masked})}), reply_to=message)
         answer = member.train(member.held, shared, task_of(settings))
         _remember(member, context, memory(context))
-        found = ConfigRecord({DELTA: answer.delta, SAMPLES: answer.samples, LOSS: answer.loss})
+        shown = {} if member.hides else {SAMPLES: answer.samples, LOSS: answer.loss}
+        found = ConfigRecord({DELTA: answer.delta, **shown})
         if answer.left_out:
             found[LEFT_OUT] = list(answer.left_out)
         told(context, member, {"round": settings.get("server-round", 0), "loss": answer.loss, "samples": answer.samples,
-                               "sent": len(answer.delta), "left_out": answer.left_out})  # fmt: skip
+                               "sent": len(answer.delta), "left_out": answer.left_out, **_spent(member)})  # fmt: skip
         return Message(RecordDict({RECORD: found}), reply_to=message)
 
     @app.evaluate()
@@ -119,6 +120,11 @@ def _telling(told: Tell) -> Callable[[Answers], Answers]:
     return wrap
 
 
+def _spent(member: Member) -> Event:
+    """What the answers of a device with noise of its own are worth so far."""
+    return {} if member.noise is None else {"epsilon": member.noise.epsilon(member.account.answers)}
+
+
 def evaluated(member: Member, settings: ConfigRecord, catalogue: Catalogue) -> dict[str, float]:
     """How good the model is here, as it is or once this device has gone on from it alone; {}: nothing to test on."""
     given = settings.get(ALONE, AS_FITS if member.passes and settings.get(OVER) else None)
@@ -134,7 +140,8 @@ def _metrics(member: Member, found: Mapping[str, float]) -> MetricRecord:
     if not found:
         return MetricRecord({UNTESTED: 1, WEIGHT: 1})
     scores = {name: float(v) for name, v in found.items() if name != "samples"}
-    return MetricRecord({**scores, WEIGHT: int(found["samples"]), SEEN: int(member.seen)})
+    samples = 1 if member.hides else int(found["samples"])  # tests are a part of all samples
+    return MetricRecord({**scores, WEIGHT: samples, SEEN: int(member.seen)})
 
 
 def _member(member_of: Callable[[Context], Member], context: Context,

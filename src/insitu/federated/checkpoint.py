@@ -18,13 +18,14 @@ from insitu.federated.strategy import Deltas
 from insitu.federated.units import Arrays
 from insitu.files import UNREADABLE, write_whole
 
-OWN = "strategy/"  # what the strategy remembers
+ARRAY, OWN = "array/", "strategy/"  # the model, and what the strategy remembers
 
 
 def write_checkpoint(path: Path, number: int, strategy: Deltas) -> None:
     """The state after this round; the file appears complete or not at all."""
-    arrays, buffer = {f"array/{n}": a for n, a in strategy.first.items()}, io.BytesIO()
+    arrays, buffer = {f"{ARRAY}{n}": a for n, a in strategy.first.items()}, io.BytesIO()
     base, handed = strategy.handout.base, strategy.handout.source
+    arrays["start"] = np.frombuffer(strategy.began, np.uint8)
     arrays["base"] = np.frombuffer(base.packed if base else b"", np.uint8)
     arrays["handed"] = np.array(
         handed is not None and all(np.array_equal(a, handed[n]) for n, a in strategy.first.items())
@@ -39,24 +40,51 @@ def read_checkpoint(path: Path, strategy: Deltas) -> tuple[int, Arrays]:
     """The last round that was completed, and the model after it; the start if there is none."""
     if not path.exists():
         return 0, strategy.first
+    anew = "remove it to begin anew"
     try:
-        with np.load(path, allow_pickle=False) as found:
-            arrays = {name.removeprefix("array/"): found[name] for name in found.files if name.startswith("array/")}
-            own = {name.removeprefix(OWN): found[name] for name in found.files if name.startswith(OWN)}
-            base, handed = found["base"].tobytes(), bool(found["handed"])
-            number, history = int(found["round"]), _read_history(json.loads(found["history"].tobytes()))
-        if number < 0 or not all(np.isfinite(a).all() for a in arrays.values()):
+        found = _read(path)
+        arrays, own = _under(found, ARRAY), _under(found, OWN)
+        number, history = int(found["round"]), _read_history(json.loads(found["history"].tobytes()))
+        if number < 0 or not all(_finite(a) for a in (*arrays.values(), *own.values())):
             raise ValueError("has numbers that are not finite")
+        if {n: a.shape for n, a in arrays.items()} != strategy.catalogue.shapes or _other(found, strategy):
+            raise DataError("belongs to another learner", where=str(path), hint=anew)
+        base = _base(found["base"].tobytes(), strategy)
+        recall(strategy.strategy, own)
     except (*UNREADABLE, AttributeError) as e:
-        raise DataError(f"is damaged: {e}", where=str(path), hint="remove it to begin anew") from e
-    if {n: a.shape for n, a in arrays.items()} != strategy.catalogue.shapes:
-        raise DataError("belongs to another learner", where=str(path), hint="remove it to begin anew")
-    if base:
-        strategy.handout.base = Base(base, unpack_base(base, strategy.catalogue.shapes))
-        strategy.handout.source = arrays if handed else None
-    recall(strategy.strategy, own)
+        raise DataError(f"is damaged: {e}", where=str(path), hint=anew) from e
+    except DataError as e:
+        raise DataError(e.what, where=str(path), hint=e.hint) from e
+    if base is not None:
+        strategy.handout.base, strategy.handout.source = base, arrays if bool(found["handed"]) else None
     _restore(strategy, history)
     return number, arrays
+
+
+def _read(path: Path) -> Arrays:
+    with np.load(path, allow_pickle=False) as found:
+        return {name: found[name] for name in found.files}
+
+
+def _under(found: Arrays, kind: str) -> Arrays:
+    return {name.removeprefix(kind): a for name, a in found.items() if name.startswith(kind)}
+
+
+def _finite(a: np.ndarray) -> bool:
+    return bool(np.isfinite(a).all())
+
+
+def _other(found: Arrays, strategy: Deltas) -> bool:
+    """Did these rounds begin with another model? Older files do not say it."""
+    return "start" in found and found["start"].tobytes() != strategy.began
+
+
+def _base(packed: bytes, strategy: Deltas) -> Base | None:
+    """The model that was handed out last."""
+    try:
+        return Base(packed, unpack_base(packed, strategy.catalogue.shapes)) if packed else None
+    except DataError as e:
+        raise ValueError(str(e)) from e
 
 
 def _history(strategy: Deltas) -> dict:

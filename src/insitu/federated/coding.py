@@ -37,6 +37,11 @@ def decode(data: bytes, shape: tuple[int, ...], coding: str) -> tuple[np.ndarray
     return decode_channels(data, shape, BITS[coding])
 
 
+def most_bytes(shape: tuple[int, ...]) -> int:
+    """No coding of an array of this shape is longer."""
+    return TERNARY + _channels(shape) + prod(shape)
+
+
 # a scale per channel ----------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 
 from insitu.errors import DataError
-from insitu.federated.coding import CODINGS, decode, encode
+from insitu.federated.coding import CODINGS, decode, encode, most_bytes
 from insitu.federated.units import Arrays, Unit, identity
 
 MAGIC, VERSION = b"INSD", 1
@@ -114,6 +114,9 @@ def read_delta(data: bytes, units: Sequence[Unit], base: bytes) -> tuple[Arrays,
         raise DataError("belongs to another model or scheme", where="delta")
     if head.base != base:
         raise DataError("was made from another base", where="delta", hint="the device joins the next round")
+    most = HEAD_BYTES + CRC_BYTES + sum(most_bytes(u.value.shape) for u in units)
+    if len(data) > most:  # padding would be unpacked to many times its size
+        raise DataError(f"has {len(data):,} bytes, honest ones at most {most:,}", where="delta")
     found: Arrays = {}
     body, at = data[HEAD_BYTES:-CRC_BYTES], 0
     for u in units:

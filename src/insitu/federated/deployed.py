@@ -26,7 +26,7 @@ from insitu.federated.gateway import Board, Gateway, from_store, with_samples
 from insitu.federated.member import Member
 from insitu.federated.named import deltas_of, strategy_of
 from insitu.federated.outcome import outcome_of, with_model
-from insitu.federated.privacy import Noise
+from insitu.federated.privacy import Noise, own_noise
 from insitu.federated.split import kept_apart
 from insitu.files import write_whole
 from insitu.learner import Learner
@@ -128,8 +128,9 @@ def member_of(given: dict[str, Any]) -> Member:
     personal = tuple(filter(None, str(given.get("personal", "")).split(",")))
     test = given.get("test") or None
     options = {"test": None if test is None else (test, None), "personal": personal,
-               "coding": str(given.get("coding", "int8")), "noise": noise_of(given),
-               "secure": secure_of(given), "passes": int(given["own"]) if "own" in given else None}  # fmt: skip
+               "coding": str(given.get("coding", "int8")), "noise": own_noise(noise_of(given)),
+               "secure": secure_of(given), "passes": int(given["own"]) if "own" in given else None,
+               "budget": float(given["epsilon"]) if "epsilon" in given else None}  # fmt: skip
     learner = opened(str(given["learner"]))
     data, tests = apart(learner, given.get("data"), options["test"])
     if given.get("boards"):

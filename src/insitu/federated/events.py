@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from insitu.federated.noted import said
 from insitu.terminal.table import size
+
+MOST_WIDE, MOST_LINES = 2000, 20  # of an error, on the terminal of a device's owner
 
 
 @dataclass
@@ -37,16 +40,26 @@ class Events:
 def words_of(event: dict[str, Any]) -> str:
     """An event in one line; nothing about those that are only part of a round."""
     if "failed" in event:
-        return f"this device could not answer: {event['failed']}"
+        return f"this device could not answer: {harmless(event['failed'])}"
     if "round" in event:
         boards = "".join(f"; left out: {said}" for said in event["left_out"])
         return f"round {event['round']}: loss {event['loss']:.4f} over {event['samples']:,} samples, " \
-               f"{size(event['sent'])} sent{boards}"  # fmt: skip
+               f"{size(event['sent'])} sent{_worth(event)}{boards}"  # fmt: skip
     if event.get("phase") == "sum":
-        return f"a round under masks: {size(event['sent'])} sent"
+        return f"a round under masks: {size(event['sent'])} sent{_worth(event)}"
     if event.get("scores") and not event.get("over"):
         return f"the fleet's model on this device: {measured(event['scores'])}"
     return ""
+
+
+def _worth(event: dict[str, Any]) -> str:
+    """What a device with noise of its own has told so far."""
+    return f", epsilon {event['epsilon']:.2f} so far" if "epsilon" in event else ""
+
+
+def harmless(words: str) -> str:
+    """Parts of an error may be the server's words, which must not write all over a terminal."""
+    return "\n".join(said(line, MOST_WIDE) for line in words.splitlines()[:MOST_LINES])
 
 
 def measured(scores: dict[str, float]) -> str:

@@ -22,7 +22,7 @@ from insitu.devices.link import LinkDevice
 from insitu.devices.living import Living
 from insitu.errors import DataError, DeviceError, Error
 from insitu.federated.catalogue import Catalogue
-from insitu.federated.checks import Limits, check_change, weights
+from insitu.federated.checks import Limits, Reply, check_change, strayed, weights
 from insitu.federated.delta import unpack_base
 from insitu.federated.member import KEPT, USUAL, Lesson, Member, Task
 from insitu.federated.own import Own
@@ -32,6 +32,8 @@ from insitu.learner.seen import usual_rate
 from insitu.training.train import BODY_RATE
 
 BOUTS = 10  # of a board by itself after the last round
+STEP_SECONDS = 60.0  # that one step of a board may take: one that hangs must not cost the others the round
+Learned = tuple[Arrays, int, float]  # the change of a board, its samples, its loss
 Teaching = Callable[[Device, Task], tuple[int, float]]  # learns; returns how many samples it stands for, and their loss
 
 
@@ -49,6 +51,8 @@ class Board:
     def reached(self) -> Device:
         if self.device is None:
             self.device = self.open()
+        if isinstance(self.device, LinkDevice):
+            self.device.run_timeout = min(self.device.run_timeout, STEP_SECONDS)
         return self.device
 
     def lost(self, why: Exception) -> None:
@@ -133,6 +137,7 @@ class Gateway(Member):
         self._rewind(packed)
         base = catalogue.part(self.units, unpack_base(packed, catalogue.shapes))
         found = [(answer, board) for board in self.boards if (answer := self._learned(board, base, task)) is not None]
+        found = self._near(found, base)
         if not found:
             why = "; ".join(f"{b.name}: {b.failures[-1]}" for b in self.boards if b.failures)
             raise DeviceError(f"no board answered ({why})", where="gateway")
@@ -143,7 +148,14 @@ class Gateway(Member):
         missing = [b for b in self.boards if b not in [board for _, board in found]]
         return Lesson(base, mean, int(counts.sum()), loss, tuple(f"{b.name}: {b.failures[-1]}" for b in missing))
 
-    def _learned(self, board: Board, base: Arrays, task: Task) -> tuple[Arrays, int, float] | None:
+    def _near(self, found: list[tuple[Learned, Board]], base: Arrays) -> list[tuple[Learned, Board]]:
+        """Those that did not learn far more than most: one board whose sensor broke must not be most of the mean."""
+        why = strayed([Reply(change, self.units, count) for (change, count, _), _ in found], base, Limits())
+        for (_, board), words in zip(found, why):
+            board.failures += [words] if words else []
+        return [pair for pair, words in zip(found, why) if not words]
+
+    def _learned(self, board: Board, base: Arrays, task: Task) -> Learned | None:
         """The change of one board, its samples and its loss; None if it cannot be reached."""
         try:
             device = board.reached()

@@ -21,7 +21,9 @@ import numpy as np
 
 from insitu.data import Samples, read_held_out
 from insitu.errors import DataError
+from insitu.federated.account import Account, check_budget, question
 from insitu.federated.catalogue import Catalogue, Program, catalogue_in, catalogue_of, check_personal, exchanged
+from insitu.federated.checks import Limits, check_change
 from insitu.federated.delta import HASH_BYTES, Sender, base_hash, unpack_base
 from insitu.federated.own import Own, go_on, start_of
 from insitu.federated.privacy import Noise, private
@@ -74,8 +76,10 @@ class Member:
 
     def __init__(self, learner: Learner, x: Any, y: Any = None, *, test: Any = None, personal: Sequence[str] = (),
                  coding: str = "int8", noise: Noise | None = None, secure: float | None = None,
-                 passes: int | None = None):  # fmt: skip
+                 passes: int | None = None, budget: float | None = None):  # fmt: skip
         self.noise = noise  # that this device adds itself
+        self.budget = budget  # the epsilon that its answers may be worth in all
+        self.account = Account()
         self.passes = passes  # by itself after the last round, whatever the server says
         self.secure = secure  # it answers only under masks, with a change of at most this norm
         self.learner, self.data, self.test = learner, (x, y), test
@@ -110,20 +114,49 @@ class Member:
             raise DataError(
                 "this device answers only under masks", where="secure", hint="a server that asks for masked sums, too"
             )
-        found = self.learn(packed, catalogue, task)
-        delta = self._delta(found.base, found.learned, packed, found.samples)
+        delta, found = self._drowned(packed, catalogue, task) if self.noise else self._plain(packed, catalogue, task)
         return Answer(delta, found.samples, found.loss, found.left_out)
+
+    def _plain(self, packed: bytes, catalogue: Catalogue, task: Task) -> tuple[bytes, Lesson]:
+        found = self.learn(packed, catalogue, task)
+        return self.sender.delta(found.base, found.learned, base_hash(packed), found.samples), found
+
+    def _drowned(self, packed: bytes, catalogue: Catalogue, task: Task) -> tuple[bytes, Lesson]:
+        """With this device's noise; its number of samples is not told. The same question gets the same answer."""
+        asked, left = question(packed, task), self.sender.left
+        again = asked == self.account.asked
+        if not again:
+            check_budget(self.account, self.noise, self.budget)
+        found = self.learn(packed, catalogue, task)
+        if again:
+            self.sender.left = left  # as it was after the first answer
+        else:
+            self.account = self.account.after(asked, self._noisy(found, packed))
+        return self.account.delta, found
+
+    @property
+    def hides(self) -> bool:
+        """Is a device's number of samples, and its loss, its own affair?"""
+        return self.noise is not None or self.secure is not None
 
     def learn(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL) -> Lesson:
         """Learn from this device's samples, starting from the base."""
         self._rewind(packed)
         base, losses = self.take(packed, catalogue), []
+        own = to_real(self.personal, self.learner.device.state())
         for epoch in range(task.epochs):
             losses.append(self._epoch(task, epoch))
             self._pull(base, task.pull)
-        state, self._own = self.learner.device.state(), self._personal()
-        count = len(self.learner.samples(*self.data).inputs[0])
+        state = self.learner.device.state()
+        self._check(base, own, state)
+        self._own, count = self._personal(), len(self.learner.samples(*self.data).inputs[0])
         return Lesson(base, to_real(self.units, state), count, float(np.mean(losses)) if losses else 0.0)
+
+    def _check(self, base: Arrays, own: Arrays, state: Arrays) -> None:
+        """Training that went astray is not sent and not kept: it would be in the personal layers, and in what the next
+        deltas still have to send, for many rounds."""
+        before, after = {**base, **own}, to_real((*self.units, *self.personal), state)
+        check_change({name: a - before[name] for name, a in after.items()}, before, Limits())
 
     def _personal(self) -> Arrays:
         """The personal layers as they are now."""
@@ -136,13 +169,12 @@ class Member:
             self._own, self.sender.left = self._before
         self.asked, self._before = base_hash(packed), (self._own, self.sender.left)
 
-    def _delta(self, base: Arrays, learned: Arrays, packed: bytes, count: int) -> bytes:
-        """The sealed change. Under local privacy it has noise, and the number of samples is not told."""
-        if self.noise is None:
-            return self.sender.delta(base, learned, base_hash(packed), count)
-        hidden = private({name: learned[name] - base[name] for name in base}, self.noise)
-        noisy = {name: base[name] + change for name, change in hidden.items()}
-        return self.sender.delta(base, noisy, base_hash(packed), 1)
+    def _noisy(self, found: Lesson, packed: bytes) -> bytes:
+        """The sealed change with noise, for one sample."""
+        assert self.noise is not None  # asked for by _drowned
+        hidden = private({name: found.learned[name] - a for name, a in found.base.items()}, self.noise)
+        noisy = {name: a + hidden[name] for name, a in found.base.items()}
+        return self.sender.delta(found.base, noisy, base_hash(packed), 1)
 
     def _epoch(self, task: Task, epoch: int, data: Samples | None = None) -> float:
         given = self.data if data is None else (data, None)
@@ -205,6 +237,8 @@ class Member:
         arrays["asked"] = np.frombuffer(self.asked, np.uint8)
         arrays["revealed"] = np.frombuffer(b"".join(self.revealed), np.uint8)
         arrays["units"] = np.array(identity((*self.units, *self.personal)))
+        arrays["answers"] = np.array(self.account.answers)
+        arrays["answered"] = np.frombuffer(self.account.asked + self.account.delta, np.uint8)
         np.savez(buffer, known=np.array(astuple(self.learner.known)), **arrays)  # type: ignore[arg-type]
         return buffer.getvalue()
 
@@ -215,8 +249,11 @@ class Member:
                 if sum(i.file_size for i in z.infolist()) > MOST_KEPT:
                     raise DataError("unpacks to more than 256 MiB", where="kept")
                 found = {name.removesuffix(".npy"): read_array(z.read(name)) for name in z.namelist()}
+            self.account = Account(int(found.get("answers", 0)))  # what was told about the samples stays told
             if int(found["units"]) != identity((*self.units, *self.personal)):
                 return
+            answered = found["answered"].tobytes() if "answered" in found else b""
+            self.account = Account(self.account.answers, answered[:32], answered[32:])
             head, body, *counts = found["known"].tolist()
             self.learner.known = Known(head, body, *map(int, counts))
             self.held = found["held"].tobytes()

@@ -42,6 +42,6 @@ class Traffic:
             self.up += length
 
 
-def said(words: object) -> str:
+def said(words: object, most: int = MOST_SAID) -> str:
     """A device's words without control characters, and not too many of them."""
-    return "".join(c if c.isprintable() else " " for c in str(words)[:MOST_SAID])
+    return "".join(c if c.isprintable() else " " for c in str(words)[:most])

@@ -41,6 +41,11 @@ class Noise:
         return share / 2 + sqrt(2 * share * log(1 / self.delta))
 
 
+def own_noise(noise: Noise | None) -> Noise | None:
+    """What a device adds itself."""
+    return noise if noise and noise.kind == "local" else None
+
+
 def private(change: Mapping[str, np.ndarray], noise: Noise, rng: np.random.Generator | None = None) -> Arrays:
     """The change of a device, clipped and with noise. The random numbers cannot be predicted, unless they are given."""
     rng = rng or np.random.default_rng(secrets.randbits(256))

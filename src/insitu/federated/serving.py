@@ -11,7 +11,8 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,9 +21,10 @@ from typing import Any
 from insitu.errors import DataError, DeviceError
 from insitu.federated.attempt import ended, submitted
 from insitu.federated.events import Events, words_of
-from insitu.federated.ports import LOOPBACK
+from insitu.federated.ports import LOOPBACK, check_port
 from insitu.federated.processes import Superlink, start_node
 from insitu.federated.security import Security, check_server, whole_protection
+from insitu.store.lock import locked
 from insitu.terminal.colour import say
 
 AGAIN = 5  # times that a superlink or an app is started again without a new round in between
@@ -60,12 +62,32 @@ def serve(wanted: Served, ready: Callable[[str], None], wait: float = 0.5) -> di
     if host != LOOPBACK and wanted.security.certificate is None:
         hint = f"{whole_protection()}, or a tunnel to 127.0.0.1"
         raise DataError("listening for other machines needs a certificate", where=host, hint=hint)
+    if wanted.port:
+        check_port(host, wanted.port)  # says who listens there, which is more than that its result is taken
+    with held(wanted.output):
+        return _served(wanted, host, ready, wait)
+
+
+def _served(wanted: Served, host: str, ready: Callable[[str], None], wait: float) -> dict[str, Any]:
     wanted.done.unlink(missing_ok=True)
     with TemporaryDirectory() as home, Superlink(Path(home), wanted.port or 0, host, wanted.security) as link:
         ready(link.address)
         _serve(wanted, link, wait)
     wanted.rounds.unlink(missing_ok=True)
     return json.loads(wanted.done.read_text())
+
+
+@contextmanager
+def held(output: Path) -> Iterator[None]:
+    """Refuse a second server with the same result: each would write its rounds over those of the other."""
+    lock = output.with_name(f".{output.name}.lock")
+    with lock.open("w") as file:
+        if not locked(file.fileno()):
+            raise DataError("another server is at work on it", where=str(output), hint="another file for the result")
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _serve(wanted: Served, link: Superlink, wait: float) -> None:

@@ -24,7 +24,7 @@ from insitu.federated.member import Member
 from insitu.federated.named import deltas_of, strategy_of
 from insitu.federated.outcome import outcome_of, with_model
 from insitu.federated.own import Start, start_of
-from insitu.federated.privacy import Noise
+from insitu.federated.privacy import Noise, own_noise
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
 from insitu.terminal.progress import bar
@@ -50,7 +50,7 @@ class Plan:
     @property
     def own_noise(self) -> Noise | None:
         """What a device adds itself."""
-        return self.noise if self.noise and self.noise.kind == "local" else None
+        return own_noise(self.noise)
 
 
 USUAL = Plan()

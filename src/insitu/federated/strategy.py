@@ -21,10 +21,10 @@ from flwr.serverapp.strategy import Strategy
 from insitu.errors import DataError
 from insitu.federated.catalogue import Catalogue, catalogue_of, check_personal, exchanged, first_arrays
 from insitu.federated.checks import Limits, Reply, checked_reply, evened, strayed, weights
-from insitu.federated.handout import Base, Handout
+from insitu.federated.handout import Base, Handout, base_of
 from insitu.federated.noted import DOWN, MOST_LINES, UP, Dropped, Traffic, said
 from insitu.federated.present import count_replies, innermost
-from insitu.federated.privacy import Noise
+from insitu.federated.privacy import Noise, own_noise
 from insitu.federated.recalled import BASES, numbers_of
 from insitu.federated.rounds import averaged, middle, programs_of
 from insitu.federated.scored import WEIGHT, Scored, as_flower, checked_score
@@ -68,11 +68,13 @@ class Deltas(Strategy):
         self.keeps: dict[int, int] = {}  # of the last evaluation
         self.tested_bytes = 0  # sent to devices for evaluations
         self.asked: set[int] = set()  # devices that have not answered yet
+        self.silent: set[int] = set()  # devices that did not answer when they were asked last
         self.measure = MEASURES[self.learners[0].recipe.loss][0]
         self.seen: set[int] = set()  # devices that are tested on what they learned from
         self.uniform = self.noise is not None  # every device counts the same: its number of samples is private
         self.made = numbers_of(self.strategy)  # before it changes any
         self.handout = Handout(self.catalogue, self.coding)
+        self.began = base_of(self.first, self.catalogue).id  # of the model at the start
 
     def units_of(self, learner: Learner) -> tuple[Unit, ...]:
         """What this learner exchanges."""
@@ -102,12 +104,17 @@ class Deltas(Strategy):
         """The replies to these messages. A device that cannot use a difference gets the whole model at once."""
         settings = {m.metadata.dst_node_id: dict(m.content.config_records[RECORD]) for m in messages}
         kinds = {m.metadata.dst_node_id: (m.metadata.message_type, m.metadata.group_id) for m in messages}
-        found = replies_to(grid, messages, timeout, self.at_once)
+        found = self._replies(grid, messages, timeout)
         nodes = {m.metadata.src_node_id: None for m in found if wants_whole(m) and m.metadata.src_node_id in kinds}
         again = [_message({**settings[n], BASE: self._blob(n, whole=True)}, n, *kinds[n]) for n in nodes]
-        return [m for m in found if not wants_whole(m)] + (
-            replies_to(grid, again, timeout, self.at_once) if again else []
-        )
+        return [m for m in found if not wants_whole(m)] + (self._replies(grid, again, timeout) if again else [])
+
+    def _replies(self, grid: Grid, messages: Sequence[Message], timeout: float) -> list[Message]:
+        """What comes in time, and who did not answer at all: nobody waits for them as long the next time."""
+        found = replies_to(grid, messages, timeout, self.at_once, self.silent)
+        answered = {m.metadata.src_node_id for m in found}
+        self.silent = (self.silent | {m.metadata.dst_node_id for m in messages}) - answered
+        return found
 
     def _blob(self, node: int, whole: bool = False) -> bytes:
         """The model of the round for this device; counted."""
@@ -206,10 +213,18 @@ class Deltas(Strategy):
                 raise DataError("the device does not have the last model; it gets the whole one in the next round")
             data = field_of(message, DELTA)
             self.traffic[-1].count(message.metadata.src_node_id, UP, len(data) if isinstance(data, bytes) else 0)
-            return checked_reply(data, self.programs, base.id, base.arrays, self.limits)
+            return self._hidden(checked_reply(data, self.programs, base.id, base.arrays, self.limits))
         except DataError as e:
             self.dropped.append(Dropped(server_round, message.metadata.src_node_id, str(e)))
             return None
+
+    def _hidden(self, reply: Reply) -> Reply:
+        """Where devices add noise, none tells how many samples it has: one that does has added none, and the epsilon of
+        the report would not be true for it."""
+        if (noise := own_noise(self.noise)) and reply.samples != 1:
+            hint = f"insitu fleet join ... --noise {noise.multiplier:g} --clip {noise.clip:g}"
+            raise DataError("has no noise, as this fleet wants it", where="delta", hint=hint)
+        return reply
 
     def _near(self, server_round: int, good: list[tuple[Message, Reply]], base: Base) -> list[tuple[Message, Reply]]:
         """Those that are not far from the others, none of them with a weight that is."""

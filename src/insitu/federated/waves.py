@@ -1,34 +1,48 @@
-"""Send messages to devices a few at a time.
+"""Send messages to devices, a few at a time if need be, and wait for their answers.
 
 Flower's simulation engine looks at every message for every device ten times a second: with 200 of each, that takes more
 time than the training. With a few on their way at once it does not. Deployed fleets get all messages at once: their
-devices work at the same time.
+devices work at the same time. A device that did not answer when it was asked last is waited for a minute after the
+others, not for the whole time: otherwise one that is connected and never answers would slow down every round.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-PAUSE = 0.02  # seconds between two looks for answers
+PAUSE, REMOTE = 0.02, 1.0  # seconds between two looks for answers: of an engine in this process, and over a network
+GRACE = 60.0  # seconds for devices that did not answer last time, once all others have
 
 
-def replies_to(grid: Grid, messages: Iterable[Message], timeout: float, at_once: int | None = None) -> list[Message]:
-    """The answers to these messages that come in time; at most `at_once` messages are on their way."""
+def replies_to(grid: Grid, messages: Iterable[Message], timeout: float, at_once: int | None = None,
+               silent: Collection[int] = (), grace: float = GRACE) -> list[Message]:  # fmt: skip
+    """The answers to these messages that come in time; at most `at_once` messages are on their way. `silent` are the
+    devices that are waited for no longer than `grace` after the others."""
     waiting = list(messages)
-    if at_once is None or len(waiting) <= at_once:
+    many = at_once is not None and len(waiting) > at_once
+    if not many and not any(m.metadata.dst_node_id in silent for m in waiting):
         return list(grid.send_and_receive(waiting, timeout=timeout))
+    waiting.sort(key=lambda m: m.metadata.dst_node_id in silent)  # those who answer need not wait for the others
+    return _collected(grid, waiting, time.monotonic() + timeout, at_once or len(waiting), silent, grace)
+
+
+def _collected(grid: Grid, waiting: list[Message], end: float, at_once: int, silent: Collection[int],
+               grace: float) -> list[Message]:  # fmt: skip
     found: list[Message] = []
-    sent: set[str] = set()
-    end = time.monotonic() + timeout
+    sent: dict[str, int] = {}  # message -> node
+    pause, hurry = (PAUSE if at_once < len(waiting) else REMOTE), False
     while (waiting or sent) and time.monotonic() < end:
         now, waiting = waiting[: at_once - len(sent)], waiting[at_once - len(sent) :]
-        sent |= set(grid.push_messages(now)) if now else set()
-        new = list(grid.pull_messages(sent))
-        sent -= {m.metadata.reply_to_message_id for m in new}
+        sent |= dict(zip(grid.push_messages(now), (m.metadata.dst_node_id for m in now))) if now else {}
+        new = list(grid.pull_messages(list(sent)))
+        for m in new:
+            sent.pop(m.metadata.reply_to_message_id, None)
         found += new
-        time.sleep(0 if new else PAUSE)
+        if not hurry and not waiting and all(node in silent for node in sent.values()):
+            hurry, end = True, min(end, time.monotonic() + grace)
+        time.sleep(0 if new else pause)
     return found

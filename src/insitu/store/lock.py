@@ -16,7 +16,7 @@ class Lock:
             self._held: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as e:
             raise DataError(f"cannot be written: {e.strerror or e}", where=str(path.parent)) from e
-        if not _locked(self._held):
+        if not locked(self._held):
             owner = os.read(self._held, 20).decode(errors="replace").strip()
             os.close(self._held)
             what = f"another learner is using it (process {owner})" if owner else "another learner is using it"
@@ -30,7 +30,8 @@ class Lock:
             self._held = None
 
 
-def _locked(held: int) -> bool:
+def locked(held: int) -> bool:
+    """Lock an open file until it is closed; False if another process has it."""
     try:
         import fcntl
     except ImportError:  # no such locks on this system

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from insitu.errors import DataError
+from insitu.federated.account import check_budget
 from insitu.federated.catalogue import Catalogue
 from insitu.federated.delta import base_hash
 from insitu.federated.member import Member, Task
@@ -87,6 +88,7 @@ def _sum(party: Party, settings: Mapping[str, Any], member: Member, catalogue: C
     party.check_terms(terms_of(settings, model_hash(settings["base"])))
     party.model = base_hash(settings["base"])
     _check_new(party, member)
+    check_budget(member.account, member.noise, member.budget)
     letters = unpack_entries(settings["letters"], LETTER_BYTES)
     lesson = member.learn(settings["base"], catalogue, task)
     change = {name: a - lesson.base[name] for name, a in lesson.learned.items()}
@@ -94,6 +96,7 @@ def _sum(party: Party, settings: Mapping[str, Any], member: Member, catalogue: C
     wanted = {name: a + member.sender.left.get(name, 0) for name, a in small.items()}
     numbers, left = as_numbers(wanted, member.units, step_of(clip, member.noise))
     masked = party.masked(numbers, letters, bits)
+    member.account = member.account.after()
     member.sender.left = left
     return write_masked(masked, bits, member.units, settings["base"])
 
