@@ -75,3 +75,35 @@ def test_a_plain_change_tells_the_label_of_a_single_sample_and_noise_hides_it():
         return right
 
     assert guessed(None) == 20 and guessed(Noise(1.0, 0.1)) < 15
+
+
+@pytest.mark.parametrize("kind", ["local", "central"])
+def test_the_report_says_the_epsilon_that_all_rounds_are_worth(kind):
+    pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[flower]"')
+    from insitu.federated.app import run_rounds
+    from insitu.federated.named import strategy_of
+    from insitu.federated.outcome import outcome_of
+    from insitu.federated.privacy import own_noise
+    from insitu.federated.strategy import Deltas
+    from insitu.reports.fleet import fleet_page
+    from insitu.reports.fleet_text import told
+    from tests.federated.test_rounds import SETTINGS, Here, apps
+
+    noise = Noise(2.0, 0.1, kind)
+    made = Deltas(strategy_of("fedavg", 4, noise=noise), [fresh()], noise=noise)
+    run_rounds(made, Here(apps(noise=own_noise(noise))), 3, SETTINGS, None, 60)
+    about, words = outcome_of(made), f"epsilon {noise.epsilon(3):.2f}"
+    assert not made.dropped and about["privacy"]["epsilon"] == noise.epsilon(3) and about["privacy"]["kind"] == kind
+    assert words in told(about) and words in fleet_page(about)
+
+
+def test_noise_that_the_server_adds_is_not_added_by_devices_as_well(tmp_path):
+    pytest.importorskip("flwr", reason='flwr is not installed: pip install "insitu[flower]"')
+    from insitu.federated.deployed import member_of
+
+    fresh().save(tmp_path / "g.insitu")
+    x, y = members(1)[0]
+    np.savez(tmp_path / "mine.npz", x=x, y=y)
+    given = {"learner": str(tmp_path / "g.insitu"), "data": str(tmp_path / "mine.npz"), "noise": 1.0, "clip": 0.5}
+    assert member_of({**given, "private": "central"}).noise is None
+    assert member_of({**given, "private": "local", "epsilon": 3.0}).budget == 3.0

@@ -106,6 +106,13 @@ def test_flowers_other_strategies_learn_as_they_are(strategy):
     assert found.scores is not None and 0 <= found.scores["accuracy"] <= 1  # type: ignore
 
 
+def test_flowers_own_loop_takes_the_strategy_as_well():
+    made = Deltas(everyone(FedAvg), [fresh()])
+    made.start(Here(apps()), made.initial_arrays, num_rounds=2, train_config=ConfigRecord(dict(SETTINGS)))  # type: ignore
+    assert not made.dropped and [t.replies for t in made.traffic] == [4, 4]
+    assert made.traffic[-1].loss < made.traffic[0].loss and set(made.scored) == {1, 2}
+
+
 def test_learning_together_beats_learning_alone():
     """On samples of a device that took no part."""
     x, y = samples(400, 77, shift=0.2)
