@@ -8,6 +8,8 @@ import pytest
 from insitu.cli import main
 from insitu.errors import DataError
 from insitu.federated.processes import free_port
+from insitu.reports.fleet import fleet_page
+from insitu.reports.fleet_text import told
 from tests.federated.fleet import fresh, samples
 from tests.learners import imported
 
@@ -40,6 +42,18 @@ def test_a_page_shows_rounds_devices_and_what_was_dropped(tmp_path, capsys):
                   "<td class=i>1 A</td><td class=n>24</td><td class=n>1 of 2</td><td class=n>924 B</td>",
                   "<td class=i>2 B</td><td class=n>1,028</td><td class=n>1 of 1</td>"):  # fmt: skip
         assert words in text, words
+
+
+def test_bytes_of_dropped_replies_are_not_what_a_device_sends():
+    """Device 9 sent 9,000 bytes of nonsense; nobody knows how many samples it has, either."""
+    who = [{"node": n, "samples": 24, "program": 0, "left_out": []} for n in (7, 8)]
+    one = {"round": 1, "down": 72, "up": 9600, "replies": 2, "loss": 1.5, "who": who,
+           "each": {"7": [24, 200], "8": [24, 400], "9": [24, 9000]}}  # fmt: skip
+    about = {**ABOUT, "rounds": [one], "seen": ["7"]}
+    assert "300 B from each device and round, 3 times fewer" in told(about)
+    assert "the devices' own tests; 1 of 2 have none and are tested on samples that they learned from" in told(about)
+    page = fleet_page(about)
+    assert "300 B per round" in page and "<td class=i>3</td><td class=n>-</td><td class=n>0 of 1</td>" in page
 
 
 def test_a_page_is_made_of_records_that_do_not_say_who_trained_what(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 from insitu.files import write_whole
 from insitu.reports.fleet_table import plain_table
-from insitu.reports.fleet_text import bare, is_share, kept_by, mean, tested_on, which_kept, worst
+from insitu.reports.fleet_text import bare, is_share, kept_by, mean, sent_each, tested_on, which_kept, worst
 from insitu.reports.fleet_who import numbered, who
 from insitu.reports.html import PAGE, card, section
 from insitu.reports.html_answers import answer
@@ -52,8 +52,7 @@ def first(about: Mapping[str, Any]) -> str:
         which = which_kept(about) + (f"; without the others {mean(about, alone)}" if alone else "")
         words = f"{worst(about, own)} on the worst device{which}"
         tiles.append(answer("And if each goes on by itself?", mean(about, own), words))
-    up, replies = sum(r["up"] for r in about["rounds"]), sum(r["replies"] for r in about["rounds"])
-    each = up / max(1, replies)
+    each, replies = sent_each(about), sum(r["replies"] for r in about["rounds"])
     share = f"{about['float_bytes'] / each:.0f} times fewer than float32" if each else ""
     tiles.append(answer("What does a device send?", f"{size(round(each))} per round", share))
     tiles.append(answer("Was anything dropped?", str(len(about["dropped"])), f"{replies} replies were averaged"))
@@ -95,7 +94,7 @@ def devices(about: Mapping[str, Any]) -> str:
     ]  # fmt: skip
     head = ("#", *(["keeps"] if about.get("kept") else []), "before", "fleet", *more)
     what = "Accuracy" if is_share(about) else "The error"
-    words = f"{what} on {tested_on(about)}, the worst with the fleet's model first. "
+    words = f"{what} on {tested_on(about)}. The worst device with the fleet's model is first. "
     words += " ".join(EXPLAINED[m] for m in more)
     return section("Devices", words, card(plain_table(head, rows)))
 

@@ -54,7 +54,9 @@ def tested_on(about: Mapping[str, Any]) -> str:
     seen, devices = len(about.get("seen", ())), max((len(s) for s in about["devices"].values()), default=0)
     if not seen:
         return "the devices' own tests"
-    return f"the devices' own tests ({seen} of {devices} have none: samples that they learned from)"
+    if seen == devices:
+        return "samples that the devices learned from: they have no tests"
+    return f"the devices' own tests; {seen} of {devices} have none and are tested on samples that they learned from"
 
 
 def _line(about: Mapping[str, Any], name: str, values: list[float], when: str, more: str = "") -> str:
@@ -85,8 +87,16 @@ def worst(about: Mapping[str, Any], values: Iterable[float]) -> str:
     return shown(about, chosen(values))
 
 
+def sent_each(about: Mapping[str, Any]) -> float:
+    """The mean bytes of a reply that was averaged. Records that do not say who sent what count dropped ones as well."""
+    replies = sum(r["replies"] for r in about["rounds"])
+    sent = [(r.get("each", {}), str(w["node"])) for r in about["rounds"] for w in r.get("who", [])]
+    known = [each[node][1] for each, node in sent if node in each]
+    return sum(known if len(known) == replies else (r["up"] for r in about["rounds"])) / max(1, replies)
+
+
 def traffic(about: Mapping[str, Any]) -> list[str]:
-    up = sum(r["up"] for r in about["rounds"]) / max(1, sum(r["replies"] for r in about["rounds"]))
+    up = sent_each(about)
     if not up:
         return []
     share = about["float_bytes"] / up

@@ -80,7 +80,9 @@ def _devices(about: Mapping[str, Any]) -> str:
     names, programs, several = numbered(about), _program_of(about), len(about["programs"]) > 1
     asked = {node for r in about["rounds"] for node in r.get("each", {})}
     letters = {node: f" {_letter(programs.get(node))}" if several else "" for node in asked}
-    rows = [(f"{names[node]}{letters[node]}", *_row(about, node)) for node in sorted(asked, key=lambda n: names[n])]
+    rows = [
+        (f"{names[node]}{letters[node]}".rstrip(), *_row(about, node)) for node in sorted(asked, key=lambda n: names[n])
+    ]
     head = ("#", "samples", "rounds", "to it", "from it")
     return plain_table(head, rows)
 
@@ -94,8 +96,11 @@ def _row(about: Mapping[str, Any], node: str) -> tuple[object, ...]:
 
 
 def _samples(mine: list[Mapping[str, Any]]) -> str:
-    """The number that a device claims; and for how many it counts, if these are fewer."""
-    most = max(mine, key=lambda w: w.get("claimed", w["samples"]), default={"samples": 0})
+    """The number that a device claims, and for how many it counts if these are fewer; nobody knows that of a device
+    whose replies were all dropped."""
+    if not mine:
+        return "-"
+    most = max(mine, key=lambda w: w.get("claimed", w["samples"]))
     return f"{most['claimed']:,} (as {most['samples']:,})" if "claimed" in most else f"{most['samples']:,}"
 
 
