@@ -73,6 +73,26 @@ def test_a_board_that_is_gone_is_left_out_and_joins_again():
     made.close()
 
 
+def test_a_board_that_was_reset_while_it_learned_is_left_out_and_joins_again():
+    """It answers as before, and has forgotten the round's model: what it says it learned would be nonsense."""
+    learn, rounds = from_samples(fresh(), *members(1)[0]), iter([True, False])
+
+    def reset(device, task):
+        found = learn(device, task)
+        if next(rounds):
+            line = device.link.channel
+            line.process.kill()
+            line.__init__(line.process.args)  # the same port, a program that has just started
+        return found
+
+    boards = [Board("left", on_a_line, from_samples(fresh(), *members(2)[1])), Board("right", on_a_line, reset)]
+    made = Gateway(fresh(), boards)
+    fleet = Fleet([made])
+    samples = [made.learn(_packed(fleet), fleet.catalogue, TASK).samples for _ in range(2)]
+    assert samples == [28, 28 + 24] and len(boards[1].failures) == 1 and "was reset" in boards[1].failures[0]
+    made.close()
+
+
 def test_boards_end_with_the_fleets_model_or_what_suits_them_better():
     """Without a rate, too: the gateway derives one from the samples that it holds for a board."""
     boards = [with_samples(str(k), on_a_line, fresh(), *members(3)[k]) for k in range(3)]

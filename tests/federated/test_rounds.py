@@ -187,6 +187,33 @@ def test_a_server_that_was_killed_comes_to_the_same_bytes_as_one_that_was_not(ki
     assert [t.up for t in found.traffic] == [t.up for t in wanted.traffic]
 
 
+def test_a_server_that_dies_at_any_answer_comes_to_the_same_bytes(tmp_path):
+    """Evaluations and the devices' own passes included; devices have personal layers and send few of their numbers."""
+    options, moments = {"coding": "ternary", "personal": ("head",)}, 3 * 5  # evaluate, two rounds, evaluate, own
+
+    def rounds(grid, path) -> Deltas:
+        made = Deltas(everyone(FedAdam, 3, eta=0.01), [fresh()], personal=("head",), coding="ternary")
+        run_rounds(made, grid, 2, SETTINGS, path, 60, own=1)
+        return made
+
+    wanted, ends = rounds(Here(apps(3, **options)), None), []
+    for moment in range(moments):
+        answers, path = itertools.count(), tmp_path / str(moment)
+
+        def die(message, node, reply, answers=answers, moment=moment):
+            if next(answers) == moment:
+                raise Killed
+            return reply
+
+        grid = Here(apps(3, **options), die)
+        with pytest.raises(Killed):
+            rounds(grid, path)
+        found = rounds(grid, path)
+        ends.append(all(found.first[n].tobytes() == a.tobytes() for n, a in wanted.first.items()))
+        assert [t.up for t in found.traffic] == [t.up for t in wanted.traffic] and not found.dropped
+    assert ends == [True] * moments
+
+
 def test_what_a_strategy_remembers_is_for_the_same_strategy_and_a_changed_option_counts(tmp_path):
     path, grid = tmp_path / "rounds.npz", Here(apps())
     run_rounds(Deltas(everyone(FedAdam, eta=0.01), [fresh()]), grid, 1, SETTINGS, path, 60)

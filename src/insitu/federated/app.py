@@ -241,6 +241,7 @@ def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Settings, ch
     """
     present = Present(strategy, patience)
     done, arrays = read_checkpoint(checkpoint, strategy) if checkpoint else (0, strategy.first)
+    strategy.first = arrays  # also if no round is left to do
     passes = {} if own == 0 else {ALONE: AS_FITS if own is None else own}
     if done == 0:
         evaluate(strategy, grid, 0, arrays, settings, timeout)
