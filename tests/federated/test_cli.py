@@ -117,6 +117,21 @@ def test_a_device_without_a_server_says_what_it_waits_for(tmp_path, capsys, monk
                     "Ctrl-C stops"]  # fmt: skip
 
 
+def test_a_server_hears_how_long_to_wait_and_says_that_it_goes_on(tmp_path, capsys, monkeypatch):
+    from insitu.federated import serving
+
+    asked = []
+    monkeypatch.setattr(serving, "serve", lambda wanted, ready: asked.append(wanted.settings["timeout"]) or ABOUT)
+    learner, output = tmp_path / "g.insitu", tmp_path / "together.insitu"
+    fresh().save(learner)
+    assert main(["fleet", "serve", str(learner), "-o", str(output), "--wait", "90"]) == 0
+    assert "goes on" not in capsys.readouterr().err
+    (tmp_path / "together.insitu.rounds").write_bytes(b"")
+    assert main(["fleet", "serve", str(learner), "-o", str(output)]) == 0
+    said = "note: goes on after the rounds of an earlier run, in together.insitu.rounds; remove it to begin anew"
+    assert asked == [90.0, None] and said in capsys.readouterr().err
+
+
 def test_a_fleet_without_devices_is_refused():
     pytest.importorskip("ray", reason='Ray is not installed: pip install "insitu[flower-sim]"')
     from insitu.federated.simulate import simulate

@@ -131,7 +131,8 @@ def served(arguments) -> int:
     also = "|".join(str(path.resolve()) for path in arguments.also)
     settings = {**_settings(arguments), "clients": arguments.clients, "rounds": arguments.rounds,
                 "strategy": arguments.strategy, "personal": arguments.personal, "coding": arguments.coding,
-                "own": arguments.own, "weight": arguments.weight, "also": also, **_private(arguments)}  # fmt: skip
+                "own": arguments.own, "weight": arguments.weight, "also": also, "timeout": arguments.wait,
+                **_private(arguments)}  # fmt: skip
     place = arguments.host, arguments.port, _secure(arguments)
     wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
     if wanted.rounds.exists():

@@ -57,6 +57,7 @@ def arguments(parser) -> None:
     net.add_argument("--memory", type=Path, metavar="FILE", help="join, gateway: what stays on the device between "
                      "rounds (beside --data, in --build)")  # fmt: skip
     net.add_argument("--port", type=count, metavar="N", help="serve: (a free one)")
+    net.add_argument("--wait", type=rate, metavar="S", help="serve: seconds that a device may take to answer (600)")
     net.add_argument("--certificate", type=Path, metavar="FILE", help="serve: the server's; with --key, --authority")
     net.add_argument("--key", type=Path, metavar="FILE", help="serve: the certificate's; join: the device's own")
     net.add_argument("--devices", type=Path, nargs="+", default=(), metavar="KEY",

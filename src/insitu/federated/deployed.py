@@ -34,6 +34,7 @@ from insitu.learner.file import open_learner
 from insitu.learner.folder import open_folder
 
 ENOUGH = 10  # samples: from there on, a device can spare a fifth for its test
+WAIT = 600.0  # seconds that a device may take to answer, unless the settings say otherwise
 STEPS = 40  # of a bout on a board, unless the settings say otherwise
 SETTINGS = ("epochs", "rate", "head_rate", "seed")
 
@@ -68,7 +69,7 @@ def serve(grid: Grid, given: dict[str, Any]) -> None:
     strategy = deltas_of(inner, learners, personal, noise, secure_of(given), str(given.get("coding", "int8")))
     strategy.limits = Limits(weight=float(given.get("weight", Limits.weight)))
     settings = {name: given[name] for name in SETTINGS if given.get(name) not in (None, "", 0)}
-    rounds, waited = int(given["rounds"]), float(given.get("timeout", 600))
+    rounds, waited = int(given["rounds"]), float(given.get("timeout", WAIT))
     own = int(given["own"]) if "own" in given else None
     run_rounds(strategy, grid, rounds, settings, Path(f"{output}.rounds"), waited, own=own)
     with_model(learners[0], strategy).save(output)
