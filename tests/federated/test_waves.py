@@ -26,8 +26,8 @@ class Message:
 class Engine:
     """Answers the oldest message on its way at every look; those in `silent` never."""
 
-    def __init__(self, silent: tuple[str, ...] = ()):
-        self.open: list[str] = []
+    def __init__(self, silent: tuple[str, ...] = (), gone: tuple[str, ...] = ()):
+        self.open, self.gone = list[str](), gone  # those that are gone cannot be asked
         self.most, self.silent, self.asked = 0, silent, list[str]()
 
     def push_messages(self, messages):
@@ -35,7 +35,8 @@ class Engine:
         self.open += names
         self.asked += names
         self.most = max(self.most, len(self.open))
-        return names
+        self.open = [n for n in self.open if n not in self.gone]
+        return [None if n in self.gone else n for n in names]
 
     def pull_messages(self, numbers):
         assert set(numbers) == set(self.open)
@@ -68,3 +69,9 @@ def test_devices_that_did_not_answer_last_time_are_asked_last_and_waited_for_les
     engine, began = Engine(silent=("0", "1")), time.monotonic()
     found = replies_to(engine, [Message(str(i)) for i in range(6)], 60, 3, {"0", "1"}, 0.1)  # type: ignore[arg-type]
     assert len(found) == 4 and engine.asked == ["2", "3", "4", "5", "0", "1"] and time.monotonic() - began < 10
+
+
+def test_devices_that_cannot_be_asked_are_not_waited_for():
+    engine, began = Engine(gone=("0", "3")), time.monotonic()
+    found = replies_to(engine, [Message(str(i)) for i in range(6)], 60, 2)  # type: ignore[arg-type]
+    assert numbers(found) == ["1", "2", "4", "5"] and time.monotonic() - began < 10

@@ -37,7 +37,7 @@ def _collected(grid: Grid, waiting: list[Message], end: float, at_once: int, sil
     pause, hurry = (PAUSE if at_once < len(waiting) else REMOTE), False
     while (waiting or sent) and time.monotonic() < end:
         now, waiting = waiting[: at_once - len(sent)], waiting[at_once - len(sent) :]
-        sent |= dict(zip(grid.push_messages(now), (m.metadata.dst_node_id for m in now))) if now else {}
+        sent |= _pushed(grid, now) if now else {}
         new = list(grid.pull_messages(list(sent)))
         for m in new:
             sent.pop(m.metadata.reply_to_message_id, None)
@@ -46,3 +46,9 @@ def _collected(grid: Grid, waiting: list[Message], end: float, at_once: int, sil
             hurry, end = True, min(end, time.monotonic() + grace)
         time.sleep(0 if new else pause)
     return found
+
+
+def _pushed(grid: Grid, messages: list[Message]) -> dict[str, int]:
+    """Message -> node; without those that Flower could not send, to devices that are gone."""
+    nodes = [m.metadata.dst_node_id for m in messages]
+    return {number: node for number, node in zip(grid.push_messages(messages), nodes) if number}
