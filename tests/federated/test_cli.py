@@ -49,9 +49,12 @@ def test_bytes_of_dropped_replies_are_not_what_a_device_sends():
     who = [{"node": n, "samples": 24, "program": 0, "left_out": []} for n in (7, 8)]
     one = {"round": 1, "down": 72, "up": 9600, "replies": 2, "loss": 1.5, "who": who,
            "each": {"7": [24, 200], "8": [24, 400], "9": [24, 9000]}}  # fmt: skip
-    about = {**ABOUT, "rounds": [one], "seen": ["7"]}
+    about = {**ABOUT, "rounds": [one], "seen": ["7"], "tests": 1037}
     assert "300 B from each device and round, 3 times fewer" in told(about)
-    assert "the devices' own tests; 1 of 2 have none and are tested on samples that they learned from" in told(about)
+    words = (
+        "the devices' own tests (1,037 samples in all); 1 of 2 have none and are tested on samples that they learned"
+    )
+    assert words in told(about) and "own tests, the" in told({**about, "seen": [], "tests": 0})
     page = fleet_page(about)
     assert "300 B per round" in page and "<td class=i>3</td><td class=n>-</td><td class=n>0 of 1</td>" in page
 

@@ -50,6 +50,7 @@ def test_served_rounds_send_differences_and_tell_what_each_device_reaches_by_its
     assert not about["dropped"] and [r["replies"] for r in about["rounds"]] == [3, 3, 3]
     assert down[0] == 3 * 24  # they have it from the first evaluation
     assert 3 * 24 < down[1] < 3 * 150 and len(about["own"]) == 3
+    assert about["tests"] == sum(len(y) // 5 for _, y in members(3))  # a fifth of the samples of each
     assert insitu.open(tmp_path / "out.insitu").evaluate(*members(1)[0])["accuracy"] > 0
     mine, together = (insitu.open(tmp_path / name) for name in ("mine.insitu", "out.insitu"))
     assert any((mine.device.state()[n] != a).any() for n, a in together.device.state().items())

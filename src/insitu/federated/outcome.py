@@ -25,6 +25,7 @@ def outcome_of(strategy: Deltas) -> dict[str, Any]:
         "kept": {str(node): KEEPS[kept] for node, kept in strategy.kept.items()},
         "alone": _named(strategy.alone),
         "tested_bytes": strategy.tested_bytes,
+        "tests": strategy.tests,
         "seen": sorted(str(node) for node in strategy.seen),
         "measure": MEASURES[strategy.learners[0].recipe.loss][0],
         "tensors": tensors,

@@ -66,6 +66,7 @@ class Deltas(Strategy):
         self.kept: dict[int, int] = {}  # which model they keep (own.py)
         self.alone: dict[int, float] = {}  # the scores that devices reach without the others
         self.keeps: dict[int, int] = {}  # of the last evaluation
+        self.tests = 0  # samples behind the last evaluation; unknown if devices do not tell
         self.tested_bytes = 0  # sent to devices for evaluations
         self.asked: set[int] = set()  # devices that have not answered yet
         self.silent: set[int] = set()  # devices that did not answer when they were asked last
@@ -201,6 +202,7 @@ class Deltas(Strategy):
         self.seen |= {scored.node for _, scored in good if scored.seen}
         self.scored[server_round] = {scored.node: scored.score for _, scored in good if scored.score is not None}
         counts = weights([scored.samples for _, scored in good], self.limits)
+        self.tests = 0 if self.uniform else sum(counts)
         messages = [as_flower(m, scored, self.measure, count) for (m, scored), count in zip(good, counts)]
         return self.strategy.aggregate_evaluate(server_round, messages) if messages else None
 

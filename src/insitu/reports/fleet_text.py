@@ -52,11 +52,13 @@ def which_kept(about: Mapping[str, Any]) -> str:
 def tested_on(about: Mapping[str, Any]) -> str:
     """Which samples the scores are about."""
     seen, devices = len(about.get("seen", ())), max((len(s) for s in about["devices"].values()), default=0)
+    count = f" ({about['tests']:,} samples in all)" if about.get("tests") else ""
     if not seen:
-        return "the devices' own tests"
+        return f"the devices' own tests{count}"
     if seen == devices:
-        return "samples that the devices learned from: they have no tests"
-    return f"the devices' own tests; {seen} of {devices} have none and are tested on samples that they learned from"
+        return f"samples that the devices learned from{count}: they have no tests"
+    words = f"{seen} of {devices} have none and are tested on samples that they learned from"
+    return f"the devices' own tests{count}; {words}"
 
 
 def _line(about: Mapping[str, Any], name: str, values: list[float], when: str, more: str = "") -> str:
