@@ -74,7 +74,7 @@ def test_a_page_is_made_of_records_that_do_not_say_who_trained_what(tmp_path):
     ("simulate {folder}/no.onnx --data {data}", "no.onnx: no such file"),
     ("simulate {learner} --data {data} --strategy fedsomething", "unknown strategy 'fedsomething'"),
     ("simulate {learner} --each {data} {data} --strategy fedsomething", "2 devices, 64 samples to learn from"),
-    ("simulate {learner} --each {folder} --strategy fedsomething", "1 devices, 32 samples to learn from"),
+    ("simulate {learner} --each {folder} --strategy fedsomething", "1 device, 32 samples to learn from"),
     ("simulate {learner} --data {data} --noise 1 --epsilon 5", "--epsilon limits what a device tells under"),
     ("join {learner} --data {data} --superlink 127.0.0.1:1 --epsilon 5", "--epsilon limits what a device tells under"),
     ("simulate {learner} --each {data} {folder}/wrong.csv", "wrong.csv: no such file"),

@@ -56,6 +56,8 @@ def test_served_rounds_send_differences_and_tell_what_each_device_reaches_by_its
     assert any((mine.device.state()[n] != a).any() for n, a in together.device.state().items())
     events = Events(tmp_path / "events")
     said = list(filter(None, map(words_of, events.new())))
+    assert sum(words.startswith("the first model on this device: ") for words in said) == 3
+    assert sum(words.startswith("the fleet's model after round 3 on this device: ") for words in said) == 3
     assert sum(words.startswith("round ") for words in said) == 9 and events.last["written"] == told["output"]
     assert re.fullmatch(r"the run is over: \d+\.\d% on this device, .+", ending(events.last)) and not events.new()
 

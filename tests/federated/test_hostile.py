@@ -23,7 +23,7 @@ from flwr.serverapp.strategy import FedAdam, FedAvg
 
 from insitu.federated import app as federated_app
 from insitu.federated.app import client_app, run_rounds, task_of
-from insitu.federated.checkpoint import read_checkpoint, write_checkpoint
+from insitu.federated.checkpoint import read_checkpoint, rounds_in, write_checkpoint
 from insitu.federated.named import strategy_of
 from insitu.federated.outcome import outcome_of
 from insitu.federated.present import NUMBERS, SAMPLED, Present
@@ -94,7 +94,7 @@ def test_a_device_counts_once_however_often_it_answers():
     assert {d.why for d in found.dropped} == {"answers twice, or was not asked"}
 
 
-def test_a_change_far_larger_than_all_others_is_dropped_and_so_is_a_replayed_one():
+def test_a_change_far_larger_than_all_others_is_dropped_and_so_is_a_replayed_one(tmp_path):
     """Both are well formed; the large one is within what a single reply may move the model, for a million samples."""
     made, old = Deltas(everyone(FedAvg), [fresh()]), {}
 
@@ -111,6 +111,14 @@ def test_a_change_far_larger_than_all_others_is_dropped_and_so_is_a_replayed_one
 
     run_rounds(made, Here(apps(), poison), 3, SETTINGS, None, 60)
     assert [t.replies for t in made.traffic] == [3, 2, 2]
+    assert rounds_in(tmp_path / "none") == []
+    write_checkpoint(tmp_path / "rounds", 3, made)
+    assert [line.partition(", loss")[0] for line in rounds_in(tmp_path / "rounds")] == [
+        "round 1: 3 replies",
+        "round 2: 2 replies",
+        "round 3: 2 replies",
+    ]
+    assert [line.rpartition(", ")[2] for line in rounds_in(tmp_path / "rounds")] == [f"{n} dropped" for n in (1, 2, 2)]
     assert any("times the median of 4 replies" in d.why for d in made.dropped if d.node == 1)
     assert all("another base" in d.why for d in made.dropped if d.node == 2)
     assert np.mean(list(made.scored[3].values())) > np.mean(list(made.scored[0].values())) + 0.1

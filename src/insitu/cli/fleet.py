@@ -50,7 +50,7 @@ def simulated(arguments) -> int:
     needs_ray()
     output = _learner_file(arguments.output) if arguments.output else None
     learner, devices = _demo(arguments) if arguments.demo else _divided(arguments)
-    say(f"{len(devices)} devices, {sum(len(d[0][1]) for d in devices)} samples to learn from")
+    say(f"{_many(len(devices), 'device')}, {sum(len(d[0][1]) for d in devices)} samples to learn from")
     plan = Plan(
         arguments.rounds,
         arguments.strategy,
@@ -137,8 +137,11 @@ def served(arguments) -> int:
     wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
     if wanted.rounds.exists():
         say(f"note: goes on after the rounds of an earlier run, in {wanted.rounds.name}; remove it to begin anew")
-    about = serve(wanted, lambda address: say(f"listening on {address}\n  to join: insitu fleet join "
-                                              f"{arguments.file.name} --data FILE --superlink {address}"))  # fmt: skip
+    begins, join = (
+        _many(arguments.clients, "device"),
+        f"insitu fleet join {arguments.file.name} --data FILE --superlink",
+    )
+    about = serve(wanted, lambda at: say(f"listening on {at}; begins with {begins}\n  to join: {join} {at}"))
     return _shown(arguments, about, [output])
 
 
@@ -192,7 +195,7 @@ def stood_in(arguments) -> int:
                 "test": arguments.test and str(Path(arguments.test).resolve()), "steps": arguments.steps,
                 "coding": arguments.coding, "personal": arguments.personal, "own": arguments.own,
                 "memory": _memory(arguments, arguments.build / "fleet.memory"), **_private(arguments)}  # fmt: skip
-    say(f"joining {arguments.superlink} with {len(arguments.boards.split(','))} boards; Ctrl-C leaves")
+    say(f"joining {arguments.superlink} with {_many(len(arguments.boards.split(',')), 'board')}; Ctrl-C leaves")
     return _kept(arguments, settings, lambda: join(Joined(arguments.superlink, settings, _secure(arguments))))
 
 
@@ -313,6 +316,10 @@ def _missing(what: str, hint: str):
     from insitu.errors import DataError
 
     return DataError(f"{what} is missing", hint=hint)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count != 1 else ''}"
 
 
 def _conflict(what: str, hint: str):

@@ -94,7 +94,8 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
             return _wants_whole(message)
         found = evaluated(member, settings, shared)
         _remember(member, context, memory(context))
-        told(context, member, {"scores": found, **({OVER: True} if settings.get(OVER) else {})})
+        after = settings.get("server-round", 0)
+        told(context, member, {"scores": found, "after": after, **({OVER: True} if settings.get(OVER) else {})})
         return Message(RecordDict({"metrics": _metrics(member, found)}), reply_to=message)
 
     return app

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,22 @@ def read_checkpoint(path: Path, strategy: Deltas) -> tuple[int, Arrays]:
         strategy.handout.base, strategy.handout.source = base, arrays if bool(found["handed"]) else None
     _restore(strategy, history)
     return number, arrays
+
+
+def rounds_in(path: Path) -> list[str]:
+    """A line for each round in a checkpoint; none if there is none, or nobody can read it."""
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            history = _read_history(json.loads(found["history"].tobytes()))
+    except (*UNREADABLE, AttributeError):
+        return []
+    lost = Counter(d.round for d in history["dropped"])
+    return [_line(t, lost[t.round]) for t in history["traffic"]]
+
+
+def _line(t: Traffic, lost: int) -> str:
+    loss = f", loss {t.loss:.4f}" if t.loss else ""  # hidden under masks and noise
+    return f"round {t.round}: {t.replies} replies{loss}" + (f", {lost} dropped" if lost else "")
 
 
 def _read(path: Path) -> Arrays:

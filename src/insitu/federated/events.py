@@ -48,8 +48,13 @@ def words_of(event: dict[str, Any]) -> str:
     if event.get("phase") == "sum":
         return f"a round under masks: {size(event['sent'])} sent{_worth(event)}"
     if event.get("scores") and not event.get("over"):
-        return f"the fleet's model on this device: {measured(event['scores'])}"
+        return f"{_which(event)} on this device: {measured(event['scores'])}"
     return ""
+
+
+def _which(event: dict[str, Any]) -> str:
+    after = event.get("after")
+    return f"the fleet's model after round {after}" if after else "the first model"
 
 
 def _worth(event: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 from insitu.errors import DataError, DeviceError
 from insitu.federated.attempt import ended, submitted
+from insitu.federated.checkpoint import rounds_in
 from insitu.federated.events import Events, words_of
 from insitu.federated.ports import LOOPBACK, check_port
 from insitu.federated.processes import Superlink, start_node
@@ -93,7 +94,11 @@ def held(output: Path) -> Iterator[None]:
 def _serve(wanted: Served, link: Superlink, wait: float) -> None:
     """Submit the run, again and again, until there is a result."""
     number, failures, reached = 0, 0, _written(wanted.rounds)
+    told = len(rounds_in(wanted.rounds))
     while not wanted.done.exists():
+        for words in rounds_in(wanted.rounds)[told:]:
+            say(words)
+            told += 1
         over = ended(link.home, number)
         if over is not None and over.error:
             raise DeviceError(f"the run failed: {over.error}", where="server")
