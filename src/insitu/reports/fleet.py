@@ -46,7 +46,7 @@ def first(about: Mapping[str, Any]) -> str:
     if found:
         (_, before), (_, after) = found[0], found[-1]
         change = f"{mean(about, before)} before, {worst(about, after)} on the worst device"
-        tiles.append(answer("How accurate is it?", mean(about, after), change))
+        tiles.append(answer("How accurate is the fleet's model?", mean(about, after), change))
     if own := list(about.get("own", {}).values()):
         alone = list(about.get("alone", {}).values())
         which = which_kept(about) + (f"; without the others {mean(about, alone)}" if alone else "")
