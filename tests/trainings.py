@@ -1,4 +1,4 @@
-"""`insitu train` as real processes that start quickly: a server that has imported everything forks them.
+"""`insitu train` and `insitu run` as real processes that start quickly: a server that imported everything forks them.
 
 Nothing here imports torch: the server would have to, too.
 """
@@ -21,7 +21,7 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([__name__])
 
 
-def _train(words: list[str], said: Path, save_seconds: float, most_bytes: int | None) -> None:
+def _train(verb: str, words: list[str], said: Path, save_seconds: float, most_bytes: int | None) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stderr = said.open("w", buffering=1)
     os.dup2(sys.stderr.fileno(), 1)
@@ -30,17 +30,18 @@ def _train(words: list[str], said: Path, save_seconds: float, most_bytes: int | 
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
     try:
         print("begins", file=sys.stderr)
-        status = main(["train", *words])
+        status = main([verb, *words])
     except KeyboardInterrupt:  # before or after `main`: Python itself would end in the same way
         status = 130
     os._exit(status)
 
 
 class Training:
-    """A running `insitu train`. By default it saves as often as it can."""
+    """A running `insitu train`, or another verb. By default it saves as often as it can."""
 
-    def __init__(self, words: list, said: Path, save_seconds: float = 0.0, most_bytes: int | None = None):
-        self.said, arguments = said, ([str(word) for word in words], said, save_seconds, most_bytes)
+    def __init__(self, words: list, said: Path, save_seconds: float = 0.0, most_bytes: int | None = None,
+                 verb: str = "train"):  # fmt: skip
+        self.said, arguments = said, (verb, [str(word) for word in words], said, save_seconds, most_bytes)
         said.unlink(missing_ok=True)
         self.process = FORKS.Process(target=_train, args=arguments, daemon=True)
         self.process.start()

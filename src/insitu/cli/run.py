@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
+from insitu.cli.again import again
 from insitu.cli.groups import Groups
 from insitu.cli.output import say, show, tell
 from insitu.cli.values import amount, count, index, rate, saved_file
+from insitu.cli.watching import INTERRUPTED, interrupted, told, watched
+from insitu.errors import DataError
+from insitu.learner.given import kept
+from insitu.terminal.interrupts import AtOnce
 from insitu.terminal.progress import bar, stage
 
 NOISE_RATE = 0.01  # random samples teach nothing: only the time of a step is of interest
@@ -32,7 +38,9 @@ def arguments(parser) -> None:
     groups.data.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
     add_course(groups.how)
     add_place(groups.board)
-    groups.output.add_argument("--save", type=saved_file, metavar="FILE", help="write the state when done")
+    groups.output.add_argument(
+        "--save", type=saved_file, metavar="FILE", help="write the state when done, every few minutes, and at Ctrl-C"
+    )
     groups.add_report()
 
 
@@ -54,23 +62,38 @@ def add_place(group) -> None:
 
 
 def run(arguments) -> int:
-    from insitu.errors import DataError
     from insitu.reports.run import described
 
-    if not arguments.data and not arguments.steps:
-        raise DataError("nothing to train on", hint="--data FILE, or --steps N for random samples")
-    learner = opened(arguments)
-    with learner:
+    check(arguments)
+    with opened(arguments) as learner:
         name, board, _ = described(learner)
         say(f"{name} on {board.name}, {arguments.on}")
-        report = train(learner, arguments)
-        if arguments.save:
+        training, test = samples(learner, arguments)
+        before = outputs(learner, test, "before training")
+        try:
+            history = fit(learner, training, arguments)
+        except AtOnce:  # the device may be in the middle of a step: it cannot be asked for its state
+            say("stopped at once; what was learned since the last save is lost")
+            return INTERRUPTED
+        except KeyboardInterrupt:
             with stage("reading the state"):
-                learner.save(arguments.save)
+                return interrupted(learner, arguments.save, "--save", lambda: continued(arguments))
+        try:
+            report = measured(learner, history, training, test, before, arguments)
+        except KeyboardInterrupt:
+            return told(arguments.save, continued(arguments)) if arguments.save else INTERRUPTED
     files = [str(path) for path in (arguments.save, arguments.report) if path]
     written = "".join(f"\nwritten to {path}" for path in files)
     show(arguments, report.to_text() + written, {**report.to_json(), "output": arguments.save and str(arguments.save)})
     return 0
+
+
+def check(arguments) -> None:
+    """What can be told before the firmware is built."""
+    if not arguments.data and not arguments.steps:
+        raise DataError("nothing to train on", hint="--data FILE, or --steps N for random samples")
+    if arguments.save and kept(arguments.save) == "learner":
+        raise DataError("a board's folder has no model to save", hint="--save state.bin keeps what it learned")
 
 
 def opened(arguments):
@@ -90,20 +113,33 @@ def opened(arguments):
     return learner
 
 
-def train(learner, arguments):
-    """Train as `fit(..., schedule="constant", warmup=0)` does on the host, and report what that took."""
+def fit(learner, training, arguments):
+    """Train as `fit(..., schedule="constant", warmup=0)` does on the host, and keep what was learned."""
+    rate = arguments.rate if arguments.data or arguments.rate else NOISE_RATE
+    with watched(learner, arguments.save) as progress:
+        history = learner.fit(
+            training, epochs=arguments.epochs, rate=rate, batch=arguments.batch, schedule="constant", warmup=0,
+            seed=arguments.seed, progress=progress,
+        )  # fmt: skip
+    tell(history)
+    if arguments.save:
+        with stage("reading the state"):
+            learner.save(arguments.save)
+    return history
+
+
+def continued(arguments) -> str:
+    """The command that goes on from the saved state."""
+    more = shlex.join(["--load", str(arguments.save)])
+    return again(arguments.parser, arguments.words, model=str(arguments.folder), without={"load"}, more=more)
+
+
+def measured(learner, history, training, test, before, arguments):
+    """A report of what the training took and reached."""
     from insitu.reports.html import write_page
     from insitu.reports.page import outcome, report_of
     from insitu.reports.run import board_run
 
-    training, test = samples(learner, arguments)
-    rate = arguments.rate if arguments.data or arguments.rate else NOISE_RATE
-    before = outputs(learner, test, "before training")
-    history = learner.fit(
-        training, epochs=arguments.epochs, rate=rate, batch=arguments.batch, schedule="constant", warmup=0,
-        seed=arguments.seed,
-    )  # fmt: skip
-    tell(history)
     found = None
     if test:
         found = outcome(learner, test, before, after=outputs(learner, test, "after training"))

@@ -11,7 +11,7 @@ from insitu.cli.groups import Groups
 from insitu.cli.model import add_model, add_shape
 from insitu.cli.output import add_data, counted, read_data, say, show, tell
 from insitu.cli.values import amount, count, index, model_file, rate, saved_file, share
-from insitu.cli.watching import interrupted, watched
+from insitu.cli.watching import continued, interrupted, watched
 from insitu.data import read_held_out
 from insitu.data.samples import Samples, split
 from insitu.errors import DataError
@@ -94,7 +94,7 @@ def run(arguments) -> int:
         with watched(learner, arguments.output) as progress:
             history = fit(learner, training, test, arguments, progress)
     except KeyboardInterrupt:
-        return interrupted(learner, arguments)
+        return interrupted(learner, arguments.output, "-o", lambda: continued(arguments))
     tell(history)
     if arguments.output:
         learner.save(arguments.output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -17,6 +17,7 @@ from insitu.learner import Learner
 from insitu.terminal.progress import Report, bar
 
 SAVE_SECONDS = 300.0  # between two saves
+INTERRUPTED = 130  # the exit status of a program that Ctrl-C has stopped
 
 
 @contextmanager
@@ -47,15 +48,19 @@ class Saver:
                 say(f"note: not saved yet: {e}")
 
 
-def interrupted(learner: Learner, arguments: Namespace) -> int:
+def interrupted(learner: Learner, output: Path | None, option: str, go_on: Callable[[], str]) -> int:
     """Keep what was learned before Ctrl-C, say how to continue; returns the exit status."""
-    output: Path | None = arguments.output
     if output is None:
-        say("interrupted; what was learned is lost: -o FILE would have kept it")
-        return 130
+        say(f"interrupted; what was learned is lost: {option} FILE would have kept it")
+        return INTERRUPTED
     learner.save(output)
-    say(f"interrupted; what was learned is in {output}\n  to go on: {continued(arguments)}")
-    return 130
+    return told(output, go_on())
+
+
+def told(output: Path, go_on: str) -> int:
+    """Say where what was learned is kept; returns the exit status."""
+    say(f"interrupted; what was learned is in {output}\n  to go on: {go_on}")
+    return INTERRUPTED
 
 
 def continued(arguments: Namespace) -> str:

@@ -135,7 +135,8 @@ class Qemu(ProcessChannel):
         near, far = socket.socketpair()
         with far:
             command = command_line(elf, board, machine, far.fileno())
-            super().__init__(command, stderr=subprocess.PIPE, pass_fds=(far.fileno(),))
+            # a session of its own: the terminal's Ctrl-C would end QEMU in the middle of a step
+            super().__init__(command, stderr=subprocess.PIPE, pass_fds=(far.fileno(),), start_new_session=True)
         with near:
             self._monitor = near.makefile("rw")
         self._monitor.readline()

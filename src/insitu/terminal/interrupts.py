@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from types import FrameType
 
 
+class AtOnce(KeyboardInterrupt):
+    """A second Ctrl-C: whatever was going on is cut off, maybe in the middle of a request to a device."""
+
+
 @contextmanager
 def patient() -> Iterator[Callable[[], None]]:
     """Yields `check`, to be called where work may stop: it raises KeyboardInterrupt if Ctrl-C was pressed before.
@@ -22,7 +26,7 @@ def patient() -> Iterator[Callable[[], None]]:
 
     def note(number: int, frame: FrameType | None) -> None:
         if pressed:
-            raise KeyboardInterrupt
+            raise AtOnce
         pressed.append(number)
 
     def check() -> None:
