@@ -1,4 +1,5 @@
-"""Progress on stderr: a bar for counted work, a line for a slow stage. On a terminal, or as lines of a log if asked.
+"""Progress on stderr: a bar for counted work, a line for a slow stage. On a terminal, below the cell of a notebook, or
+as lines of a log if asked.
 
 Within a bar, a stage or another bar uses the one that is already shown.
 """
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from threading import Timer
 
 from insitu.terminal.lines import LINE_SECONDS, Lines
+from insitu.terminal.notebook import Cell, in_notebook
 
 Report = Callable[[str, int, int], None]  # (what is being done, how much is done, the total)
 SLOW = 1.0  # seconds after which a stage is named
@@ -35,12 +37,15 @@ def speaking(every: float = LINE_SECONDS) -> Iterator[None]:
 
 @contextmanager
 def bar(report: Report | None = None) -> Iterator[Report]:
-    """Yields `report(words, done, total)`: the caller's own, a bar if stderr is a terminal, lines, or a no-op."""
+    """Yields `report(words, done, total)`: the caller's own, a bar on a terminal or in a notebook, lines, or none."""
     if report is not None or Shown.report is not None:
         yield report or Shown.report or _nothing
     elif sys.stderr.isatty():
         with _drawn() as shown, _current(shown):
             yield shown
+    elif in_notebook():
+        with Cell() as cell, _current(cell):
+            yield cell
     elif Shown.every is not None:
         with Lines(every=Shown.every) as lines, _current(lines):
             yield lines
@@ -93,6 +98,9 @@ def stage(words: str, after: float = SLOW) -> Iterator[None]:
     elif sys.stderr.isatty():
         with _status(words, after):
             yield
+    elif in_notebook():
+        with Cell(words) as cell, _later(cell.start, after):
+            yield
     elif Shown.every is not None:
         with Lines(words, Shown.every):
             yield
@@ -105,11 +113,20 @@ def _status(words: str, after: float) -> Iterator[None]:
     from rich.console import Console
 
     status = Console(stderr=True).status(f"{words} ...", spinner="line")
-    timer = Timer(after, status.start)
+    try:
+        with _later(status.start, after):
+            yield
+    finally:
+        status.stop()
+
+
+@contextmanager
+def _later(start: Callable[[], object], after: float) -> Iterator[None]:
+    """Calls `start` if the block takes longer than `after` seconds."""
+    timer = Timer(after, start)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        status.stop()
