@@ -18,12 +18,17 @@ from insitu.terminal.wording import either
 
 def learned_graph(learner: Learner) -> Graph:
     """As it predicts now, without batch norms, dropout and other parts that only training needs."""
+    return fold(unfolded_graph(learner))
+
+
+def unfolded_graph(learner: Learner) -> Graph:
+    """As it predicts now, with the batch norms and scales that it trains."""
     graph = learner.graphs["predict"]
     if not graph.nodes:
         what = "a board's folder has no model, only its program"
         raise GraphError(what, hint="save the state, load it where the model is, and export there")
     constants = {**graph.constants, **learned_state(learner)}
-    return fold(drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows="")))
+    return drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows=""))
 
 
 def chosen_graph(learner: Learner, options: Options) -> Graph:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from math import inf
+from typing import Protocol
 
 import numpy as np
 
@@ -214,7 +215,13 @@ BINARY = {
 }
 
 
-def affine(node: Node, rw: Rewriter) -> tuple[Value, np.ndarray, np.ndarray] | None:
+class Arrays(Protocol):
+    """Whatever knows which values are constant."""
+
+    def array(self, value: Value) -> np.ndarray | None: ...
+
+
+def affine(node: Node, rw: Arrays) -> tuple[Value, np.ndarray, np.ndarray] | None:
     """(x, a, b) in float64, one a and b per channel; None if the node is something else."""
     if node.op is batch_norm:
         found = _batch_norm(node, rw)
@@ -231,7 +238,7 @@ def affine(node: Node, rw: Rewriter) -> tuple[Value, np.ndarray, np.ndarray] | N
     return None
 
 
-def _batch_norm(node: Node, rw: Rewriter):
+def _batch_norm(node: Node, rw: Arrays):
     arrays = [rw.array(v) for v in node.inputs[1:]]
     if any(v is None for v in arrays):
         return None

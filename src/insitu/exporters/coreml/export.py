@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from insitu.errors import GraphError, ModelError, Unsupported
+from insitu.errors import ModelError, Unsupported
 from insitu.exporters.coreml import composed  # noqa: F401, more rows of the table
 from insitu.exporters.coreml.evaluate import evaluated, network, validated
 from insitu.exporters.coreml.layers import TABLE, softmax
 from insitu.exporters.coreml.net import Blob, Net, builder_for, sizes_of
 from insitu.exporters.coreml.quiet import coremltools, silent
 from insitu.exporters.coreml.reals import real_graph
-from insitu.exporters.learned import learned_graph, learned_state
+from insitu.exporters.learned import learned_graph, unfolded_graph
 from insitu.exporters.samples import compared
 from insitu.exporters.written import Options, Written
-from insitu.graph import Graph, drop_unused, evaluate
+from insitu.graph import Graph, evaluate
 from insitu.learner import Learner
 from insitu.ops.activation import gelu
 from insitu.ops.channels import merge_channels
@@ -42,7 +42,7 @@ CLOSE, FAR = 1e-4, 0.25  # of the largest output: for float learners, and for in
 def write(learner: Learner, options: Options) -> Written:
     """An updatable model."""
     trained = trained_layers(learner)
-    graph = real_graph(_unfolded(learner))
+    graph = real_graph(unfolded_graph(learner))  # Core ML keeps batch norms fixed beside layers that it updates
     made = _network(graph, learner.names, _chances(learner, graph))
     with silent():
         notes = _updates(made.builder, learner, options, [name for name in trained if name in made.layers])
@@ -56,15 +56,6 @@ def write_inference(learner: Learner, options: Options) -> Written:
     return Written(
         _bytes(made.builder, learner), (f"for inference only; {option(to='coreml')} writes an updatable model",)
     )
-
-
-def _unfolded(learner: Learner) -> Graph:
-    """The network as it predicts, batch norms included: Core ML keeps them fixed beside layers that it updates."""
-    graph = learner.graphs["predict"]
-    if not graph.nodes:
-        raise GraphError("a folder has only the interface of its program", hint="export where the model is")
-    constants = {**graph.constants, **learned_state(learner)}
-    return drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows=""))
 
 
 def trained_layers(learner: Learner) -> list[str]:
