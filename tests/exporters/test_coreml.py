@@ -21,6 +21,7 @@ from insitu.training.train import Recipe
 
 from ..ops.case_library import bind
 from .test_litert_train import cnn, learner_of
+from .torch_nets import net
 
 NOTHING = Options()
 OPS = {op.name: op for op in TABLE if op.name not in ("quantize", "dequantize")}  # these two only in int8 graphs
@@ -106,6 +107,18 @@ def test_exactly_the_layers_of_the_scheme_are_updatable(scheme, trained):
     np.testing.assert_array_equal(np.array(params.weights.floatValue, np.float32), state["head.weight"].ravel())
 
 
+@pytest.mark.parametrize("name, fixed", [
+    ("group_norm", "1.weight, 1.bias"), ("prelu", "1.weight"), ("gamma", "gamma, beta"), ("layer_norm", "1.weight, 1.bias"),
+])  # fmt: skip
+def test_every_trained_tensor_that_is_not_updatable_is_named(name, fixed):
+    module, shape = net(name)
+    learner = insitu.compile(module, example=torch.zeros(1, *shape), precision="float", scheme="full")
+    made = write(learner, NOTHING)
+    assert f"Core ML updates dense and convolution layers only; these stay as learned: {fixed}" in made.notes
+    layers = network(loaded(made.data)).layers
+    assert {k.WhichOneof("layer") for k in layers if k.isUpdatable} <= {"innerProduct", "convolution"}
+
+
 @pytest.mark.parametrize("optimizer, field", [("sgd", "sgdOptimizer"), ("momentum", "sgdOptimizer"),
                                               ("adam", "adamOptimizer")])  # fmt: skip
 def test_the_recipe_is_in_the_file(optimizer, field):
@@ -146,7 +159,8 @@ def test_batch_norm_stays_and_is_said():
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3))
     learner = insitu.compile(module.eval(), example=torch.zeros(1, 3, 4, 4), precision="float", scheme="full", batch=4)
     made = write(learner, NOTHING)
-    assert "Core ML does not update batch norm: 1 of them stay as learned" in made.notes
+    fixed = "1.weight, 1.bias, 1.running_mean, 1.running_var"
+    assert f"Core ML updates dense and convolution layers only; these stay as learned: {fixed}" in made.notes
     assert any(layer.WhichOneof("layer") == "batchnorm" for layer in network(loaded(made.data)).layers)
     assert check(made.data, learner, NOTHING)
 

@@ -44,9 +44,10 @@ def write(learner: Learner, options: Options) -> Written:
     trained = trained_layers(learner)
     graph = real_graph(unfolded_graph(learner))  # Core ML keeps batch norms fixed beside layers that it updates
     made = _network(graph, learner.names, _chances(learner, graph))
+    updated = [name for name in trained if name in made.layers]
     with silent():
-        notes = _updates(made.builder, learner, options, [name for name in trained if name in made.layers])
-    return Written(_bytes(made.builder, learner), (*notes, *_kept(learner, graph)))
+        notes = _updates(made.builder, learner, options, updated)
+    return Written(_bytes(made.builder, learner), (*notes, *_kept(learner, graph, updated)))
 
 
 def write_inference(learner: Learner, options: Options) -> Written:
@@ -81,17 +82,23 @@ def trained_layers(learner: Learner) -> list[str]:
     return found
 
 
-def _kept(learner: Learner, graph: Graph) -> tuple[str, ...]:
+def _fixed(learner: Learner, updated: list[str]) -> list[str]:
+    """The trained tensors that no updatable layer has: of norms, PReLU, and bare parameters."""
+    graph = learner.graphs["predict"]
+    inside = {v.name for name in updated for v in graph.producer[name].inputs[1:]}
+    return [name for name in graph.state if name not in inside]
+
+
+def _kept(learner: Learner, graph: Graph, updated: list[str]) -> tuple[str, ...]:
     """Notes on what Core ML does not do as the learner does."""
     ops = {node.op for g in learner.graphs.values() for node in g.nodes}
-    state = learner.graphs["predict"].state
-    norms = [n for n in graph.nodes if n.op is batch_norm and any(v.name in state for v in n.inputs[1:])]
+    state, fixed = learner.graphs["predict"].state, _fixed(learner, updated)
     grouped = [n.name for n in graph.nodes if n.op is depthwise2d and n.inputs[1].name in state]
     first = next((i for i, n in enumerate(graph.nodes) if any(v.name in state for v in n.inputs)), len(graph.nodes))
     curved = [n.name for n in graph.nodes[first:] if n.op is gelu and n.attrs["approximate"] != "tanh"]
     recipe = learner.recipe
     found = {
-        f"Core ML does not update batch norm: {len(norms)} of them stay as learned": bool(norms),
+        f"Core ML updates dense and convolution layers only; these stay as learned: {', '.join(fixed)}": bool(fixed),
         "Core ML has no dropout: it trains without": bool(ops & {dropout, dropout_train}),
         f"depthwise layers are marked updatable ({_listed(grouped)}): try whether your system takes them": grouped,
         f"gradients must pass through GELU ({_listed(curved)}): try whether your system can": curved,
