@@ -108,7 +108,8 @@ def test_exactly_the_layers_of_the_scheme_are_updatable(scheme, trained):
 
 
 @pytest.mark.parametrize("name, fixed", [
-    ("group_norm", "1.weight, 1.bias"), ("prelu", "1.weight"), ("gamma", "gamma, beta"), ("layer_norm", "1.weight, 1.bias"),
+    ("group_norm", "1.weight, 1.bias"), ("prelu", "1.weight"), ("gamma", "gamma, beta"),
+    ("layer_norm", "1.weight, 1.bias"),
 ])  # fmt: skip
 def test_every_trained_tensor_that_is_not_updatable_is_named(name, fixed):
     module, shape = net(name)

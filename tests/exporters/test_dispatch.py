@@ -9,6 +9,8 @@ import pytest
 import insitu
 from insitu.exporters.formats import FORMATS, format_of
 
+from ..learners import learner
+
 
 @pytest.mark.parametrize(("name", "to", "format"), [
     ("a.tflite", None, "litert"), ("a.TFLITE", "litert-train", "litert-train"), ("a.onnx", None, "onnx"),
@@ -28,7 +30,28 @@ def test_a_wrong_name_is_an_error_with_the_right_ones(name: str, to: str | None,
     assert found.value.hint
 
 
-def test_a_missing_package_is_named_with_its_extra(monkeypatch):
+@pytest.mark.parametrize(("format", "package", "extra"), [
+    ("litert", "ai_edge_litert", "tflite"), ("litert-train", "ai_edge_litert", "tflite"), ("onnx", "onnx", "onnx"),
+    ("coreml", "coremltools", "coreml"), ("coreml-predict", "coremltools", "coreml"), ("torch", "torch", "torch"),
+])  # fmt: skip
+def test_a_missing_package_is_named_with_its_extra(format: str, package: str, extra: str, monkeypatch):
     monkeypatch.setattr("insitu.exporters.formats.find_spec", lambda name: None)
-    with pytest.raises(insitu.ToolError, match=r'needs ai_edge_litert(.|\n)*pip install "insitu\[tflite\]"'):
-        FORMATS["litert"].load()
+    with pytest.raises(insitu.ToolError, match=rf'needs {package}(.|\n)*pip install "insitu\[{extra}\]"'):
+        FORMATS[format].load()
+
+
+def test_every_format_has_a_missing_package_that_an_extra_brings():
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    for row in FORMATS.values():
+        assert f'\n{row.extra} = ["{row.package.replace("_", "-")}' in project, row.name
+
+
+@pytest.mark.parametrize(("suffix", "options", "note"), [
+    ("onnx", {"form": "qdq"}, "form qdq has no effect: a float file has only one"),
+    ("onnx", {"mean": 127.5, "batch": 3}, "no effect on an ONNX model: batch, mean"),
+    ("tflite", {"form": "qdq"}, "no effect on a LiteRT model: form"),
+    ("pt", {"precision": "int8"}, "no effect on a PyTorch state dict: precision"),
+])  # fmt: skip
+def test_an_option_without_effect_is_said(suffix: str, options: dict, note: str, tmp_path):
+    pytest.importorskip({"onnx": "onnx", "tflite": "ai_edge_litert", "pt": "torch"}[suffix], reason="writes the file")
+    assert note in learner().export(tmp_path / f"net.{suffix}", **options).notes

@@ -6,7 +6,7 @@ What is done once for all formats is here. The formats themselves are rows of fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from insitu.data.arguments import optional
 from insitu.errors import DataError
-from insitu.exporters.formats import FORMATS, format_of
+from insitu.exporters.formats import FORMATS, Format, format_of
 from insitu.exporters.learned import has_learned
 from insitu.exporters.written import Options
 from insitu.files import check_target, write_whole
@@ -59,11 +59,20 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     mean, std = _numbers(mean, "mean"), _positive(_numbers(std, "std"))
     options = Options(precision, form, optional(batch, "batch", 1), data, mean, std, module)
     made = writer.write(learner, options)
-    notes = (*made.notes, *writer.check(made.data, learner, options))
+    notes = (*made.notes, *writer.check(made.data, learner, options), *_without_effect(chosen, options))
     if not has_learned(learner):
         notes = (UNTRAINED, *notes)
     write_whole(target, made.data)
     return Exported(target, chosen.name, len(made.data), notes)
+
+
+def _without_effect(chosen: Format, options: Options) -> tuple[str, ...]:
+    """A note on what was given and changes nothing in this format."""
+    given = [f.name for f in fields(options) if getattr(options, f.name) is not None]
+    idle = [
+        name for name in given if name not in chosen.options and (name, options.precision) != ("precision", "float")
+    ]
+    return (f"no effect on {chosen.what}: {', '.join(idle)}",) if idle else ()
 
 
 def _numbers(given: Numbers | None, name: str) -> tuple[float, ...] | None:

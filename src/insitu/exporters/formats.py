@@ -20,7 +20,7 @@ from insitu.errors import DataError, needs
 
 @dataclass(frozen=True)
 class Format:
-    """A row: the format's name, its suffix, the module that writes it, and the package that this needs."""
+    """A row: the format's name, its suffix, the module that writes it, the package that this needs, and its options."""
 
     name: str
     suffix: str
@@ -28,6 +28,7 @@ class Format:
     package: str
     extra: str
     what: str
+    options: tuple[str, ...]  # of export() that make a difference
 
     def load(self) -> ModuleType:
         """The module that writes this format; a ToolError if its package is missing."""
@@ -37,13 +38,16 @@ class Format:
 
 
 ROWS = (
-    Format("litert", ".tflite", "litert", "ai_edge_litert", "tflite", "a LiteRT model"),
-    Format("litert-train", ".tflite", "litert_train", "ai_edge_litert", "tflite", "a trainable LiteRT model"),
-    Format("coreml", ".mlmodel", "coreml", "coremltools", "coreml", "an updatable Core ML model"),
-    Format("coreml-predict", ".mlmodel", "coreml_predict", "coremltools", "coreml", "a Core ML model for inference"),
-    Format("onnx", ".onnx", "onnx", "onnx", "onnx", "an ONNX model"),
-    Format("torch", ".pt", "torch", "torch", "torch", "a PyTorch state dict"),
-)
+    Format("litert", ".tflite", "litert", "ai_edge_litert", "tflite", "a LiteRT model",
+           ("precision", "data", "mean", "std")),
+    Format("litert-train", ".tflite", "litert_train", "ai_edge_litert", "tflite", "a trainable LiteRT model",
+           ("precision", "batch", "data", "mean", "std")),
+    Format("coreml", ".mlmodel", "coreml", "coremltools", "coreml", "an updatable Core ML model", ("batch", "data")),
+    Format("coreml-predict", ".mlmodel", "coreml_predict", "coremltools", "coreml", "a Core ML model for inference",
+           ("data",)),
+    Format("onnx", ".onnx", "onnx", "onnx", "onnx", "an ONNX model", ("precision", "form", "data")),
+    Format("torch", ".pt", "torch", "torch", "torch", "a PyTorch state dict", ("module",)),
+)  # fmt: skip
 FORMATS = {row.name: row for row in ROWS}
 
 

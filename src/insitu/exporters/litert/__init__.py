@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from insitu.errors import ModelError
 from insitu.exporters.compared import FAR, distance, equal_words
 from insitu.exporters.learned import chosen_graph
-from insitu.exporters.litert.metadata import Pixels, add_metadata, with_labels
+from insitu.exporters.litert.metadata import add_metadata, pixels_for, with_labels
 from insitu.exporters.litert.runtime import Runtime
 from insitu.exporters.litert.translate import translate
 from insitu.exporters.samples import compared
@@ -38,15 +38,10 @@ OTHERWISE = "please report this model"
 def write(learner, options: Options) -> Written:
     """The bytes of the file, and notes."""
     graph = chosen_graph(learner, options)
+    pixels = pixels_for(graph, options)
     made = translate(graph)
-    add_metadata(made.file, graph, graph.name, pixels_of(options))
+    add_metadata(made.file, graph, graph.name, pixels)
     return Written(with_labels(made.file.data(), graph.classes), tuple(made.notes))
-
-
-def pixels_of(options: Options) -> Pixels | None:
-    if options.mean is None and options.std is None:
-        return None
-    return Pixels(options.mean or (0.0,), options.std or (1.0,))
 
 
 def check(data: bytes, learner, options: Options) -> list[str]:

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 
 import flatbuffers
 
+from insitu.errors import DataError
 from insitu.exporters.litert.file import File
+from insitu.exporters.written import Options
 from insitu.graph import Graph, Type
 from insitu.graph.classes import word
 from insitu.graph.file import EPOCH
 from insitu.ops.normalize import normalize
+from insitu.terminal.wording import either
 
 BUFFER, IDENTIFIER, PARSER = "TFLITE_METADATA", b"M001", "1.0.0"
 OWN = "insitu"  # the name of a buffer for our own importer
@@ -76,6 +79,22 @@ class Tables:
         return bytes(self.builder.Output())
 
 
+def pixels_for(graph: Graph, options: Options) -> Pixels | None:
+    """What the metadata says of a model's pixels; an error if libraries could not use it."""
+    if options.mean is None and options.std is None:
+        return None
+    t = graph.inputs[0].type
+    if t.dtype == "u8":
+        raise DataError("mean and std are for models that take floats; this one takes bytes and normalises inside",
+                        where=graph.name, hint="leave them out: its Transform has them")  # fmt: skip
+    if t.rank != 4 or t.shape[3] not in COLOURS or t.dtype != "f32":
+        hint = either(shell="insitu train ... --mean M --std S makes a model that takes bytes in this order",
+                      python="compile(..., transform=Transform(mean, std)) takes bytes in this order")  # fmt: skip
+        what = f"Android's libraries want mean and std of float images [1, height, width, 1 or 3], this model takes {t}"
+        raise DataError(what, where=graph.name, hint=hint)
+    return Pixels(options.mean or (0.0,), options.std or (1.0,))
+
+
 def add_metadata(file: File, graph: Graph, name: str, pixels: Pixels | None = None) -> None:
     """Describe the model's inputs and outputs, and say which runtime it needs."""
     file.metadata("min_runtime_version", file.min_runtime.encode().ljust(16, b"\0"))
@@ -93,11 +112,18 @@ def own(graph: Graph) -> bytes:
 
 
 def described(graph: Graph, name: str, pixels: Pixels | None = None) -> bytes:
-    """The metadata flatbuffer."""
+    """The metadata flatbuffer of a file with one subgraph."""
+    outputs = [v.name for v in graph.outputs]
+    return flatbuffer(name, [(v.name, v.type) for v in graph.inputs], outputs, any(graph.classes), pixels)
+
+
+def flatbuffer(name: str, inputs: Sequence[tuple[str, Type]], outputs: Sequence[str], labelled: bool,
+               pixels: Pixels | None = None) -> bytes:  # fmt: skip
+    """The metadata of the first subgraph; if `labelled`, its first output has class names."""
     t = Tables()
-    inputs = [_input(t, v.name, v.type, pixels) for v in graph.inputs]
-    outputs = [_output(t, v.name, bool(graph.classes) and i == 0) for i, v in enumerate(graph.outputs)]
-    subgraph = t.table({0: t.text("main"), 2: t.offsets(inputs), 3: t.offsets(outputs)})
+    taken = [_input(t, word, type, pixels) for word, type in inputs]
+    given = [_output(t, word, labelled and i == 0) for i, word in enumerate(outputs)]
+    subgraph = t.table({0: t.text("main"), 2: t.offsets(taken), 3: t.offsets(given)})
     model = {0: t.text(name), 1: t.text("written by insitu"), 3: t.offsets([subgraph]), 7: t.text(PARSER)}
     return t.finished(t.table(model))
 

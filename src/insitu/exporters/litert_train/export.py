@@ -20,6 +20,7 @@ import numpy as np
 from insitu.data.arguments import whole
 from insitu.errors import GraphError, ModelError, Unsupported
 from insitu.exporters.learned import chosen_graph
+from insitu.exporters.litert.metadata import BUFFER, flatbuffer, pixels_for, with_labels
 from insitu.exporters.litert_train import elements, moves, norms, steps, windows  # noqa: F401  fill the table
 from insitu.exporters.litert_train.sheet import File, Sheet
 from insitu.exporters.litert_train.table import refuse_unknown, written
@@ -57,9 +58,19 @@ def write(learner: Learner, options: Options) -> Written:
     _save(file, made, "save_android").input("any", "s32", (1,))
     _restore(file, made)
     _start(file, made)
+    name = learner.graphs["predict"].name
+    file.metadata[BUFFER] = _described(learner, made, name, options)
     if any(learner.names):
         file.metadata["insitu.classes"] = "\n".join(learner.names).encode()
-    return Written(file.written(learner.graphs["predict"].name), _notes(made))
+    return Written(with_labels(file.written(name), learner.names), _notes(made))
+
+
+def _described(learner: Learner, made: Program, name: str, options: Options) -> bytes:
+    """The metadata of `infer`, the first subgraph, where Android's libraries look for class names."""
+    graph = made.predict
+    inputs = list(zip(input_names(graph.inputs), (v.type for v in graph.inputs)))
+    outputs = ["output", "logits"] if made.chances in CHANCES else ["output"]
+    return flatbuffer(name, inputs, outputs, any(learner.names), pixels_for(graph, options))
 
 
 def program_of(learner: Learner, options: Options) -> Program:

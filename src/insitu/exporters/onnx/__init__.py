@@ -30,7 +30,9 @@ def write(learner, options: Options) -> Written:
     graph = chosen_graph(learner, options)
     made = translated(graph, options)
     twice = any(node.attrs.get("rounding") == "litert" for node in graph.nodes)
-    return Written(made.model.SerializeToString(deterministic=True), (TWICE,) if twice else ())
+    idle = options.form is not None and not is_int8(graph)
+    notes = ((TWICE, twice), (f"form {options.form} has no effect: a float file has only one", idle))
+    return Written(made.model.SerializeToString(deterministic=True), tuple(words for words, holds in notes if holds))
 
 
 def translated(graph: Graph, options: Options) -> Translated:
