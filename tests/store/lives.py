@@ -88,3 +88,9 @@ def lived(one: insitu.Learner, kind: str, count: int = 60, **options) -> insitu.
 
 def bytes_of(one: insitu.Learner) -> bytes:
     return one.device.save_state()
+
+
+def kill(one: insitu.Learner) -> None:
+    """What the end of its process leaves: nothing is saved any more."""
+    one.life.store.close()
+    one.life._lock.release()

@@ -15,7 +15,7 @@ import pytest
 
 from insitu.errors import DataError, LearningWarning
 from insitu.store.banks import Checkpoint, bank_path, newer, pack, read_banks, unpack, write_bank
-from tests.store.lives import bytes_of, learner, lived
+from tests.store.lives import bytes_of, kill, learner, lived
 from tests.store.victim import digest, live
 
 KIND = "mlp last:1 int8"
@@ -69,7 +69,7 @@ def test_every_step_of_a_checkpoint_may_be_the_last(tmp_path: Path, monkeypatch:
     with pytest.raises(KeyboardInterrupt):
         one.rehearse(steps=16)
     monkeypatch.undo()
-    one.close()
+    kill(one)
     points, _ = read_banks(tmp_path / "life")
     again = learner(KIND)
     life = again.keep(tmp_path / "life")
@@ -123,7 +123,7 @@ def test_a_full_disk_in_the_middle_of_a_checkpoint_loses_nothing(tmp_path: Path,
     with pytest.raises(DataError, match="No space left"):
         one.rehearse(steps=16)
     monkeypatch.undo()
-    one.close()
+    kill(one)
     again = learner(KIND)
     again.keep(tmp_path / "life")
     assert bytes_of(again) == state and again.rehearse(steps=16).finished

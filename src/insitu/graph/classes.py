@@ -70,8 +70,9 @@ def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str
 
 def unknown(name: str, known: Sequence[str]) -> DataError:
     shown = ", ".join(n for n in known[:20] if n) + (", ..." if len(known) > 20 else "")
-    more = either(shell="; insitu train --add-classes adds new ones", python=f"; learner.add_class({name!r}) adds one")
-    return DataError(f"there is no class named {name!r}", hint=f"known: {shown}{more}")
+    more = either(shell="insitu train --add-classes adds new ones", python=f"learner.add_class({name!r}) adds one")
+    shown = f"{shown}; {more}" if name else shown
+    return DataError(f"there is no class named {name!r}", hint=f"known: {shown}")
 
 
 def word(names: Sequence[str], number: int) -> str:

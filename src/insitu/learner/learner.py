@@ -65,6 +65,11 @@ class Learner(Owner):
             self._life.close()
             self._life = None
 
+    def _save_life(self) -> None:
+        """A life survives power cuts with everything that the learner has learned, also outside of bouts."""
+        if self._life is not None:
+            self._life.catch_up()
+
     def on(self, place: str | Device = HOST, *, board: str | Board | None = None, limit: int | None = None,
            timeout: float | None = None, baud: int | None = None, store: int | str | None = None,
            max_classes: int | None = None, rows: bool = False) -> Learner:  # fmt: skip
@@ -128,7 +133,9 @@ class Learner(Owner):
         held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
         run = Run(Views(augment, views, cache, seed), start_epoch, stop_epoch, threads, held_out, tests)
         with self._changing, bar(progress) as shown, patient() as check:
-            return fit(self, data, given, run, stoppable(shown, check))
+            history = fit(self, data, given, run, stoppable(shown, check))
+            self._save_life()
+            return history
 
     def partial_fit(self, x: Any, y: Any=None, *, rate: float | None = None, head_rate: float | None = None,
                     progress: Report | None = None) -> History:  # fmt: skip
@@ -147,7 +154,10 @@ class Learner(Owner):
         with self._changing, bar(progress) as shown, patient() as check:
             ready(self, data)
             warn_of_newcomer(self, data)
-            return learn(self, data, self.recipe.rate if rate is None else rate, head_rate, stoppable(shown, check))
+            given = self.recipe.rate if rate is None else rate
+            history = learn(self, data, given, head_rate, stoppable(shown, check))
+            self._save_life()
+            return history
 
     learn = partial_fit
 
@@ -250,7 +260,7 @@ class Learner(Owner):
         return self.life.rehearse(steps, seconds, energy_mj, rate, partial)
 
     def drift(self) -> float:
-        """How far the samples of now are from the first ones; from about 1 on, labels for them would help."""
+        """How far the samples of now are from the first ones; from 0.5 on, labels for them would help."""
         return self.life.drift()
 
     def statistics(self) -> dict[str, Any]:
@@ -287,6 +297,7 @@ class Learner(Owner):
         try:
             with self._changing:
                 self.device.load_state(data)
+                self._save_life()
         except DataError as e:
             from insitu.learner.origin import foreign_state
 

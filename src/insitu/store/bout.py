@@ -90,6 +90,9 @@ def obstacle(life: Life, partial: bool) -> str:
     absent = [life.word(k) for k, used in enumerate(rows_in_use(life.learner)) if used and k not in known]
     if absent and not partial:
         few = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
+        room, used = life.store.ledger.trainees.room, sum(rows_in_use(life.learner))
+        if room < used:
+            return f"no samples of {few}: the store has room for {room} to learn from, fewer than the {used} classes"
         return f"no samples of {few}: learning the others would unlearn them ({option(partial=True)} learns anyway)"
     return ""
 

@@ -53,6 +53,15 @@ def _rows_apart(life: Life, told: set[int]) -> Iterator[tuple[int, Row]]:
         yield k, row_from_mean(means[k], [means[j] for j in old], [(weight[j], bias[j]) for j in old])
 
 
+def rows_changed(life: Life) -> set[int]:
+    """Classes in use whose rows are others than when the life last looked."""
+    now, then, used = head_rows(life.learner), life.mind.recaller.state(), rows_in_use(life.learner)
+    if now is None:
+        return set()
+    changed = [(a != then[f"{HEAD}.{part}"]).reshape(len(used), -1).any(1) for a, part in zip(now, ("weight", "bias"))]
+    return set(np.flatnonzero((changed[0] | changed[1]) & used).tolist())
+
+
 def _trained(life: Life) -> bool:
     """Does any class have a trained row? Such rows do not compare with those of a discriminant."""
     return bool(set(np.flatnonzero(rows_in_use(life.learner)).tolist()) - life.record.following)

@@ -133,6 +133,7 @@ class Database:
 
 COMPLAINTS = {
     "disk is full": ("there is no room left, on the disk or in the quota", "free some space, or a larger quota"),
+    "disk I/O error": ("the disk refuses", "is it full, damaged, or are files limited in size (ulimit -f)?"),
     "readonly": ("cannot be written: it is read-only", "another folder, or mount it writable"),
     "locked": ("another process is using it", f"wait; it was tried for {PATIENCE:.0f} seconds"),
     "not a database": ("is no store, or is damaged", "move it away; a new one begins empty"),

@@ -20,17 +20,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from insitu.data import Samples, as_inputs
-from insitu.data.arguments import byte_count, number, whole
+from insitu.data.arguments import byte_count, number, optional, whole
 from insitu.errors import DataError
 from insitu.graph.classes import word
 from insitu.learner.rows import class_number, forget_class, head_rows, rows_in_use, set_row
 from insitu.store import rehearsing
 from insitu.store.banks import erase_banks, write_bank
 from insitu.store.bout import Rehearsed
-from insitu.store.class_rows import make_rows
+from insitu.store.class_rows import make_rows, rows_changed
 from insitu.store.drift import Drift, group_means, worths
 from insitu.store.lock import Lock
 from insitu.store.mind import Mind
+from insitu.store.pages import FEWEST
 from insitu.store.power import Condition
 from insitu.store.record import LifeRecord
 from insitu.store.records import QUOTA, Arrival, Shape, Store, open_store
@@ -51,12 +52,15 @@ class Life:
     """A learner with a store. Made by `Learner.keep`."""
 
     _spread_changed = False
+    _begun = False  # and not closed
+    _owing = False  # a checkpoint has failed
 
     def __init__(self, learner: Learner, path: str | Path | None = None, *, quota: int | str = QUOTA,
                  count: int | None = None, rule: str = "balanced", key: bytes | None = None, raw: bool = False,
                  when: Condition | None = None, watts: float = WATTS, covariance: bool = False):  # fmt: skip
         self.learner: Learner = learner
-        self.when: Condition | None = when
+        self.when: Condition | None = _condition(when)
+        optional(count, "count", FEWEST)
         self.watts: float = number(watts, "watts")
         self.folder: Path | None = None if path is None else _folder(path)
         self._lock = Lock(self.folder / "lock") if self.folder else None
@@ -72,6 +76,7 @@ class Life:
             self.record: LifeRecord = LifeRecord()
             self.spread: Spread | None = Spread(self.mind.features) if beside else None
             resume(self)
+            self._begun = True
         except BaseException:
             self.close()
             raise
@@ -82,10 +87,16 @@ class Life:
         return str(self.folder or "store")
 
     def close(self) -> None:
-        if hasattr(self, "store"):
-            self.store.close()
-        if self._lock:
-            self._lock.release()
+        """End it here; what `fit` or `load` changed is saved first."""
+        try:
+            if self._begun:
+                self.catch_up()
+        finally:
+            self._begun = False
+            if hasattr(self, "store"):
+                self.store.close()
+            if self._lock:
+                self._lock.release()
 
     # collecting -------------------------------------------------------------------------------
 
@@ -111,6 +122,7 @@ class Life:
         self, latents: list[bytes], labels: list[int], raws: list[bytes] | None = None
     ) -> list[Arrival]:
         """The same, from outputs of the frozen layers."""
+        self.catch_up()
         with self.learner._changing, self.store.changing():
             self.mind.follow()
             logits, features = self.mind.recall(latents)
@@ -148,8 +160,9 @@ class Life:
         k = self._number(label)
         if k == NONE:
             raise DataError("a label is a class, by name or number", where=f"record {id}")
+        self.catch_up()
         with self.learner._changing, self.store.changing():
-            if id not in self.store.ledger.records:
+            if not _is_id(id) or id not in self.store.ledger.records:
                 raise DataError(f"there is no record {id}", where=self.where, hint=self._why_missing(id))
             if self.store.ledger.records[id].label == k:
                 return True
@@ -168,7 +181,7 @@ class Life:
 
     def _why_missing(self, id: Any) -> str:
         last = self.store.ledger.next_id - 1
-        if isinstance(id, int | np.integer) and 0 < id <= last:
+        if _is_id(id) and 0 < id <= last:
             return "it gave way to others"
         return f"ids are those that `observe` returned: 1 to {last} so far" if last else "nothing was observed yet"
 
@@ -190,34 +203,54 @@ class Life:
         with self.learner._changing:
             if head_rows(self.learner) is None:
                 raise DataError("only a float head can take another class", hint='insitu.compile(..., head="float")')
+            self.catch_up()
             wide = self.learner.classes
             row = add_class(self.learner, name)
             if self.learner.classes != wide:
                 set_row(self.learner, row, np.zeros(1, np.float32), UNUSED)
+                if self.record.bout:  # its trainee is a program with fewer rows
+                    abandon(self)
                 self.mind = Mind(self.learner)
-            self.record.fresh.append(row)
+            before = replace(self.record)
+            self.record.fresh = [*self.record.fresh, row]
             try:
                 with self.store.changing(durable=True):
                     self.store.belong(self.mind.model)
                     self.checkpoint()
             except BaseException:  # a full disk: what could not be saved is not there
                 forget_class(self.learner, row)
-                self.record.fresh.remove(row)
+                self.record = before
+                self.mind.follow()
                 raise
             return row
 
     def forget(self, name: Any) -> int:
         """Remove a class with its samples, guards, mean and counts; returns how many records were dropped."""
         with self.learner._changing:
+            self.catch_up()
+            state, names, record = self.learner.device.state(), self.learner.names, replace(self.record)
             row = forget_class(self.learner, name)
-            if self.record.bout:
-                abandon(self)
-            self.record.fresh = [k for k in self.record.fresh if k != row]
-            dropped = len(self.store.forget(row))
-            self.checkpoint()
-            self.checkpoint()  # in both banks: neither has the class's row
+            try:
+                with self.store.changing(durable=True):
+                    dropped = self._forget(row)
+            except BaseException:  # a full disk: the class is still there, with all of its samples
+                self.learner.device.load_arrays(state)
+                self.learner.rename(names)
+                self.record = record
+                self.mind.follow()
+                raise
+            self.checkpoint()  # in the other bank, too: neither has the class's row
             self.store.base.settle()
             return dropped
+
+    def _forget(self, row: int) -> int:
+        self.mind.follow()
+        if self.record.bout:
+            abandon(self)
+        self.record.fresh = [k for k in self.record.fresh if k != row]
+        dropped = len(self.store.forget(row))
+        self.checkpoint()
+        return dropped
 
     # learning ---------------------------------------------------------------------------------
 
@@ -246,24 +279,50 @@ class Life:
             self.store.keep_fact("spread", self.spread.to_bytes())
             self._spread_changed = False
 
+    def catch_up(self) -> None:
+        """Save what `fit` or `load` changed, or what a full disk did not take."""
+        with self.learner._changing:
+            if self._owing or self.mind.behind:
+                self.checkpoint()
+
     def checkpoint(self) -> None:
         """Save everything: when this returns, a power cut loses nothing of it."""
         with self.learner._changing:
-            self.record.sequence = self.record.sequence + 1 & 0xFFFFFFFF
-            self.record.names, self.record.known = list(self.learner.names), self.learner.known
-            if self.folder:
-                write_bank(self.folder, point_of(self))
-            with self.store.changing(durable=True):
-                self.store.used(i for i in self.used if i in self.store.ledger.records)
-                self._remember()
+            self._notice()
+            self._owing, before = True, self.record.sequence
+            self.record.sequence = before + 1 & 0xFFFFFFFF
+            try:
+                self._save()
+            except BaseException:  # the next one must not overwrite the bank that the store names
+                self.record.sequence = before
+                raise
+            self._owing = False
             self.used.clear()
             self.mind.follow()
+
+    def _save(self) -> None:
+        self.record.names, self.record.known = list(self.learner.names), self.learner.known
+        if self.folder:
+            write_bank(self.folder, point_of(self))
+        with self.store.changing(durable=True):
+            self.store.used(i for i in self.used if i in self.store.ledger.records)
+            self._remember()
+
+    def _notice(self) -> None:
+        """What `fit` or `load` has changed: a bout that began before is over, and classes that were taught are no
+        longer fresh, so that their rows do not follow their means again."""
+        if self.mind.behind:
+            taught = rows_changed(self)
+            self.mind.follow()
+            self.record.fresh = [k for k in self.record.fresh if k not in taught]
+            if self.record.bout:
+                abandon(self)
 
     def erase(self) -> None:
         """Delete every sample, mean and checkpoint. What the learner has learned stays in its weights."""
         with self.learner._changing:
             self.store.erase()
-            self.drift_, self.record = Drift(), LifeRecord()
+            self.drift_, self.record = Drift(), LifeRecord(fresh=self.record.fresh)  # their rows are still to be made
             self.spread = self.spread and Spread(self.mind.features)
             self._spread_changed = True
             self.used.clear()
@@ -306,7 +365,21 @@ def _bytes_of(data: Samples) -> list[bytes]:
     return [b"".join(x[i].tobytes() for x in data.inputs) for i in range(len(data))]
 
 
+def _condition(when: Condition | None) -> Condition | None:
+    if when is not None and not callable(when):
+        raise DataError(
+            f"when must be a function, not {when!r}", hint="insitu.When(charging=True), or your own function"
+        )
+    return when
+
+
+def _is_id(id: Any) -> bool:
+    return isinstance(id, int | np.integer) and not isinstance(id, bool)
+
+
 def _folder(path: str | Path) -> Path:
+    if not str(path):
+        raise DataError("the folder has no name", hint="keep() lives in memory, without a folder")
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -76,6 +76,12 @@ class Mind:
         chosen = self.latents[self._features] if self._features is not None else outputs[-1]
         return chosen.type.size
 
+    @property
+    def behind(self) -> bool:
+        """Has the learner changed since it was last followed?"""
+        assert isinstance(self.learner.device, HostDevice)
+        return self._seen not in (b"", self.learner.device.content())
+
     def follow(self) -> bool:
         """Recall as the learner predicts now; returns whether that has changed."""
         device = self.learner.device

@@ -46,6 +46,9 @@ class BoardLife:
     def close(self) -> None:
         """The board goes on keeping what it has."""
 
+    def catch_up(self) -> None:
+        """The board saves itself (`checkpoint`)."""
+
     # collecting -------------------------------------------------------------------------------
 
     def observe(self, x: Any, label: Any = None) -> int | list[int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,6 +108,8 @@ class Store:
                 self._flush()
         except BaseException:
             self.base.distrust()  # the ledger may be ahead of the file
+            with suppress(DataError):  # if it cannot be read either, the next change tries again
+                self.refresh()
             raise
 
     def refresh(self) -> None:

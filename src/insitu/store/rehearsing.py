@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def rehearse(life: Life, steps: int | None, rate: float | None, partial: bool, limit: float) -> Rehearsed:
     """Learn for `limit` seconds at most."""
-    _check_base(life)
+    life.catch_up()
+    life.store.refresh()
     if (why := refusal(life.when)) or (not life.record.bout and (why := bouts.obstacle(life, partial))):
         return Rehearsed(note=why, finished=life.record.bout is None)
     bout = life.record.bout or bouts.begin(life, steps, rate)
@@ -40,12 +41,6 @@ def shortest(seconds: float | None, energy_mj: float | None, watts: float) -> fl
     """The seconds that a call may take."""
     energy = np.inf if energy_mj is None else energy_mj / max(1000 * watts, 1e-9)
     return float(min(np.inf if seconds is None else seconds, energy))
-
-
-def _check_base(life: Life) -> None:
-    """A bout whose learner was changed meanwhile, by `fit` or `load`, is given up."""
-    if life.mind.follow() and life.record.bout:
-        abandon(life)
 
 
 def abandon(life: Life) -> None:
@@ -81,5 +76,6 @@ def _end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
     record.guard_after = float(np.mean(before if worse else after)) if after else None
     if not worse:
         life.learner.device.load_arrays(life.mind.trainee.state())
+        life.mind.follow()
         record.fresh = [k for k in record.fresh if k not in bout.taught]
     return judged
