@@ -88,6 +88,23 @@ def test_a_last_sigmoid_is_part_of_the_binary_loss():
     np.testing.assert_array_equal(plain.predict(x), ends.predict(x))
 
 
+@pytest.mark.parametrize("end", [nn.Softmax(1), nn.LogSoftmax(1)])
+@pytest.mark.parametrize("precision", ["float", "int8"])
+def test_a_last_softmax_is_said_to_be_part_of_the_loss(end, precision, capsys):
+    x, _ = data(60)
+    net = nn.Sequential(mlp(), end).eval()
+    options = {"example": x[:1], "data": x, "precision": precision}
+    made = insitu.compile(net, **options)
+    note = "the last softmax is part of the loss: predict gives logits, classify gives probabilities"
+    assert made.notes.count(note) == 1 and f"note: {note}" in capsys.readouterr().err
+    plain = insitu.compile(mlp(), **options)
+    np.testing.assert_array_equal(made.predict(x), plain.predict(x))
+    assert [list(row.values()) for row in made.classify(x)] == [list(row.values()) for row in plain.classify(x)]
+    assert abs(sum(made.classify(x[:1])[0].values()) - 1) < 1e-6
+    for other in (plain, insitu.compile(net, **options, classes=3)):
+        assert not any("softmax" in note for note in other.notes), "there is none, or it is that of another classifier"
+
+
 @pytest.mark.parametrize(("optimizer", "batch"), [("momentum", 1), ("adam", 1), ("sgd", 8), ("adam", 8)])
 def test_every_optimizer_and_batch_finds_a_rate(optimizer, batch):
     made = learner(batch=batch, recipe=insitu.Recipe(optimizer=optimizer), head_init="zero")

@@ -31,7 +31,7 @@ def probabilities(graph: Graph, outputs: np.ndarray) -> np.ndarray:
     each = graph.outputs[0].type.size // (graph.outputs[0].shape or (1,))[0]
     if graph.outputs[0].shape[-1:] != (each,):
         raise GraphError(f"the output {graph.outputs[0].type} is not one score per class", where=graph.name)
-    given = _last_op(graph)
+    given = last_op(graph)
     if each == 1:
         yes = scores if given is sigmoid else 1 / (1 + np.exp(-np.clip(scores, -500, 500)))
         return np.concatenate([1 - yes, yes], axis=1)
@@ -46,7 +46,7 @@ def real(graph: Graph, outputs: np.ndarray) -> np.ndarray:
     return outputs if q is None or outputs.dtype.kind == "f" else (outputs.astype(np.float64) - q.zero) * q.scale[0]
 
 
-def _last_op(graph: Graph):
+def last_op(graph: Graph):
     """The op that makes the output, if it is one of the functions that give probabilities."""
     node = graph.producer.get(graph.outputs[0].name)
     while node is not None and node.op in SAME:

@@ -27,7 +27,7 @@ from insitu.pipeline.network import (
     with_room,
 )
 from insitu.pipeline.notes import prototypes_note, say_notes
-from insitu.pipeline.recipes import bare, settings_of
+from insitu.pipeline.recipes import bare, settings_of, without_softmax
 from insitu.preprocess import Audio, Motion, Transform
 from insitu.quantizer.fold import is_int8
 from insitu.quantizer.untrained import is_untrained
@@ -89,6 +89,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=targets)
     chosen = _classes(g, classes, samples, head_init, head_after)
+    own = chosen.count is None and head_after is None and settings.taken is None  # Keras's users know their loss
+    without = without or (without_softmax(g, settings.recipe) if own else "")
     wish = wish_of(scheme, not is_int8(g) and is_untrained(g), head_alone(store, max_classes))
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, wish.schemes[0], settings.batch))

@@ -10,9 +10,13 @@ from insitu.deploy import Limits, usual_gradients
 from insitu.graph import Graph, drop_unused
 from insitu.importers.keras.compiled import BATCH as KERAS_BATCH
 from insitu.importers.keras.compiled import Compiled, compiled
+from insitu.learner.classify import last_op
 from insitu.ops.activation import sigmoid
+from insitu.ops.norm import log_softmax, softmax, softmax_s8
 from insitu.terminal.wording import option
 from insitu.training.train import Recipe
+
+CONTAIN_SOFTMAX = ("cross_entropy", "soft_cross_entropy")  # losses of logits
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,10 @@ def bare(graph: Graph, settings: Settings) -> tuple[Graph, str]:
         return graph, ""
     note = "" if taken else "the last sigmoid is part of the loss: predict gives logits, classify gives probabilities"
     return drop_unused(replace(graph, outputs=(node.inputs[0], *graph.outputs[1:]))), note
+
+
+def without_softmax(graph: Graph, recipe: Recipe) -> str:
+    """What to say of a model that ends in a softmax, if its own classifier is trained on: the loss contains it."""
+    if recipe.loss not in CONTAIN_SOFTMAX or last_op(graph) not in (softmax, softmax_s8, log_softmax):
+        return ""
+    return "the last softmax is part of the loss: predict gives logits, classify gives probabilities"
