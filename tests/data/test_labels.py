@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from insitu.data import Samples, as_samples, by_name, check_labels
-from insitu.data.taking import MOST
+from insitu.data.streams import MOST
 from insitu.errors import DataError
 from insitu.graph import build, parse
 from insitu.graph.classes import checked, named

@@ -1,11 +1,12 @@
-"""Samples from whatever the user has: a path, arrays, lists, tensors, frames, a Dataset, any iterable of pairs.
+"""Samples from whatever the user has: a path, arrays, lists, tensors, frames, a Dataset, any iterable.
 
     as_samples((x, y), graph)             arrays, or anything that numpy converts to arrays
     as_samples(x, graph, labels=["wave", "rest", ...])
     as_samples(dataset, graph)            pairs (x, y), also of batches: a torch Dataset or DataLoader
 
-Files and folders are read by reading.py. An iterable without a length may never end: at most MOST samples are taken
-from it.
+    as_samples(rows, graph, labels=them)  iterables of samples and of labels, such as generators
+
+Files and folders are read by reading.py, and iterables are walked by streams.py.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ import numpy as np
 from insitu.data.labels import numbered
 from insitu.data.reading import read_samples
 from insitu.data.samples import Samples, check_finite, check_samples, counted, fit
+from insitu.data.streams import MOST, Parts, Taken, array, is_stream, labels_of, pairs_of, peeked, samples_of
 from insitu.data.words import words_of_frame
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
 from insitu.graph.classes import of_columns
-
-MOST = 10_000
 
 
 def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ...] = False,
@@ -64,7 +64,16 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
     if len(given) != len(graph.inputs):
         names = ", ".join(v.name for v in graph.inputs)
         raise DataError(f"{len(given)} inputs were given, but the model has {len(graph.inputs)}: {names}")
-    return tuple(_input(v, array(x)) for v, x in zip(graph.inputs, given))
+    return tuple(_input(v, _whole_stream(x, v) if is_stream(x) else array(x)) for v, x in zip(graph.inputs, given))
+
+
+def _whole_stream(x: Iterable[Any], value: Value) -> np.ndarray:
+    """All samples of an iterable: a prediction that is missing would not be noticed."""
+    taken = samples_of(x, (value,))
+    if taken.cut:
+        hint = "if it does, np.stack(list(x)); or some of its samples at a time"
+        raise DataError(f"an iterable of more than {MOST:,} samples may never end", hint=hint)
+    return taken.inputs[0]
 
 
 def _by_name(data, known: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
@@ -92,11 +101,11 @@ def _input(value: Value, x: np.ndarray) -> np.ndarray:
     return check_finite(fit(value, x, where), where)
 
 
-Parts = tuple[tuple[np.ndarray, ...], np.ndarray | None, tuple[str, ...]]  # inputs, labels, notes
-
-
 def _parts(data, labels, graph: Graph) -> Parts:
     count = len(graph.inputs)
+    x, y = data if labels is None and isinstance(data, tuple) and len(data) == 2 else (data, labels)
+    if is_stream(x) or is_stream(y):
+        return _streamed(x, y, graph)
     if labels is not None:
         return _inputs(data, count), array(labels), ()
     if _is_inputs(data, count) and all(map(_is_array, data)):  # not (x, y): one array cannot be all inputs
@@ -107,7 +116,22 @@ def _parts(data, labels, graph: Graph) -> Parts:
         return (array(data),), None, ()
     if isinstance(data, list) and not _holds_pairs(data):
         return _inputs(data, count), None, ()
-    return _walk(data, graph)
+    return pairs_of(data, graph)
+
+
+def _streamed(x, y, graph: Graph) -> Parts:
+    """The same of samples, labels or both that come one after the other; of an iterable alone, pairs or samples."""
+    if y is None:
+        first, x = peeked(x)
+        if isinstance(first, tuple | list) and len(first) == 2:
+            return pairs_of(x, graph)
+    taken = samples_of(x, graph.inputs) if is_stream(x) else _whole(_inputs(x, len(graph.inputs)))
+    labels = labels_of(y, taken) if is_stream(y) else None if y is None else array(y)
+    return taken.inputs, labels, taken.notes
+
+
+def _whole(inputs: tuple[np.ndarray, ...]) -> Taken:
+    return Taken(inputs, len(inputs[0]))
 
 
 def _is_array(data) -> bool:
@@ -129,60 +153,3 @@ def _inputs(data, count: int) -> tuple[np.ndarray, ...]:
     if any(x.size == 0 for x in found):
         raise DataError("there are no samples")
     return found
-
-
-def _walk(data, graph: Graph) -> Parts:
-    """All (x, y) of an iterable, single samples or batches, in one array each. A Dataset with only a length and indices
-    is walked by index."""
-    if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
-        raise DataError(f"cannot take samples from a {type(data).__name__}", hint="(x, y), a path, or an iterable")
-    items = (data[i] for i in range(len(data))) if not hasattr(data, "__iter__") else iter(data)
-    endless, count = not hasattr(data, "__len__"), 0
-    xs, ys = [], []
-    for i, item in enumerate(items):
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            raise DataError(f"must be a pair (x, y), not a {type(item).__name__}", where=f"sample {i}")
-        x, y = _batch(item, graph)
-        xs.append(x)
-        ys.append(y)
-        count += len(y)
-        if endless and count >= MOST:
-            break
-    if not xs:
-        raise DataError("there are no samples")
-    note = (f"took the first {count:,} samples of an iterable without a length",) if endless and count >= MOST else ()
-    return tuple(map(_joined, zip(*xs))), _joined(ys), note
-
-
-def _batch(item, graph: Graph) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """The inputs and labels of one sample or of a batch, as a DataLoader gives it, with an axis of samples."""
-    x = tuple(map(array, item[0] if isinstance(item[0], tuple) else (item[0],)))
-    y = array(item[1])
-    if all(a.ndim == v.type.rank for a, v in zip(x, graph.inputs)):  # they have this axis
-        return x, y if y.ndim and len(y) == len(x[0]) else y[None]
-    return tuple(a[None] for a in x), y[None]
-
-
-def _joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
-    try:
-        return np.concatenate(list(arrays))
-    except ValueError as e:
-        raise DataError(f"the samples differ in shape: {e}") from e
-
-
-def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
-    try:
-        return np.stack(arrays)
-    except ValueError as e:
-        raise DataError(f"the samples differ in shape: {e}") from e
-
-
-def array(x: Any) -> np.ndarray:
-    """An array from a list, a tensor (on any device), a frame or a column of one."""
-    if isinstance(x, list | tuple) and any(hasattr(item, "detach") for item in x[:1]):
-        return _stacked([array(item) for item in x])
-    tensor = getattr(x, "detach", lambda: x)()
-    try:
-        return np.asarray(getattr(tensor, "cpu", lambda: tensor)())
-    except ValueError as e:
-        raise DataError(f"the samples differ in shape: {e}") from e
