@@ -59,6 +59,21 @@ def test_a_port_that_is_not_there_is_an_error_that_names_it():
         open_serial("/dev/nothing", program())
 
 
+URLS = {
+    "socket://127.0.0.1:9": "is the serial port server at 127.0.0.1:9 on",
+    "rfc2217://127.0.0.1:9": "is the serial port server at 127.0.0.1:9 on",
+    "hwgrep://nothing-has-this-name": "is the rest of the address right",
+    "moon://10.0.0.7": "is the rest of the address right",
+}
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_an_address_that_does_not_answer_has_a_hint_of_its_own(url):
+    with pytest.raises(DeviceError, match="cannot be opened") as error:
+        open_serial(url, program())
+    assert URLS[url] in error.value.hint and "/dev/tty" not in error.value.hint.replace("spy:///dev/ttyACM0", "")
+
+
 def test_a_board_with_another_program_is_refused(board):
     with pytest.raises(DeviceError, match="another program"):
         open_serial(board.port, program("float"))

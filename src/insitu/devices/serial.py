@@ -18,6 +18,7 @@ from insitu.devices.link import LinkDevice
 from insitu.errors import DeviceError, needs
 
 QUIET = 0.1  # seconds of silence: no frame is being sent
+URLS = "socket://host:port, rfc2217://host:port, spy:///dev/ttyACM0"
 NEVER_QUIET = 5.0  # seconds after which we stop waiting for silence
 
 
@@ -31,7 +32,7 @@ class SerialChannel:
             self.port = serial.serial_for_url(port, baud, timeout=0, write_timeout=10)
             self.port.reset_input_buffer()  # output of a board while it starts is not for us
         except (*self._failures, ValueError) as e:
-            raise DeviceError(f"cannot be opened: {e}", where=port, hint=known_ports()) from e
+            raise DeviceError(f"cannot be opened: {e}", where=port, hint=_hint(port)) from e
 
     def write(self, data: bytes) -> None:
         try:
@@ -75,6 +76,16 @@ def open_serial(port: str, program: Program | Interface, baud: int = BAUD, **opt
     except BaseException:
         channel.close()
         raise
+
+
+def _hint(port: str) -> str:
+    """What to do about a port that cannot be opened: an address has other reasons than a cable."""
+    kind, found, rest = port.partition("://")
+    if not found:
+        return known_ports()
+    if kind in ("socket", "rfc2217"):
+        return f"is the serial port server at {rest} on, reachable, and listening on that TCP port?"
+    return f"is the rest of the address right? Known: {URLS}"
 
 
 def known_ports() -> str:
