@@ -108,6 +108,10 @@ def test_every_public_name_is_found_when_it_is_used():
     assert set(insitu.HOMES) < set(insitu.__all__) and set(insitu.__all__) <= set(dir(insitu))
     for name in insitu.__all__:
         assert getattr(insitu, name).__name__ == name
+    kinds = {
+        c.__name__ for c in vars(insitu.errors).values() if isinstance(c, type) and c.__module__ == "insitu.errors"
+    }
+    assert kinds <= set(insitu.__all__), "whatever insitu raises or warns of can be caught by its public name"
     assert insitu.graph.parse.__module__.startswith("insitu.graph")
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
         insitu.colour  # noqa: B018
