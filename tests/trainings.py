@@ -1,4 +1,4 @@
-"""`insitu train` and `insitu run` as real processes that start quickly: a server that imported everything forks them.
+"""Verbs such as `insitu train` as real processes that start quickly: a server that imported everything forks them.
 
 Nothing here imports torch: the server would have to, too.
 """

@@ -13,6 +13,7 @@ import insitu
 from insitu import pipeline
 from insitu.data import as_samples
 from insitu.errors import DataError
+from insitu.learner import contributions
 from insitu.learner.contributions import HEAD, Part, each_bias, filled, measure, parts_of
 from insitu.learner.given import given_samples
 from insitu.schemes.ladder import rungs
@@ -96,3 +97,44 @@ def test_what_was_not_measured_follows_from_what_was(layers):
     assert filled({WHOLE: 4.0}, layers[1])[Fraction(1, 4)] == 2.0
     assert filled({WHOLE: 1.0, EIGHTH: 3.0}, layers[1])[WHOLE] == 3.0
     assert filled({WHOLE: -1.0}, layers[1]) == {} == filled({}, layers[1])
+
+
+def test_an_interrupted_auto_measured_goes_on_from_the_cache(parts, layers, samples, tmp_path, monkeypatch):
+    monkeypatch.setattr(contributions, "cache_folder", lambda: tmp_path)  # what is built stays where it is
+    asked = []
+
+    def stop(words: str, done: int, total: int) -> None:
+        asked.append(words)
+        if words.startswith("measuring ") and done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(parts, layers, samples, report=stop)
+    (path,) = (tmp_path / "measured").glob("*.json")
+    kept = json.loads(path.read_text())["costs"]
+    assert len(kept) == 4
+    path.write_text(path.read_text().replace(str(kept["head"]), "9.5"))
+    found = measure(parts, layers, samples)
+    assert json.loads(path.read_text())["costs"].items() > {**kept, "head": 9.5}.items()
+    assert measure(parts, layers, samples) == found
+    measure(parts, layers, samples, seed=1, seconds=0)
+    assert len(list((tmp_path / "measured").glob("*.json"))) == 2, "another seed has results of its own"
+
+
+def test_a_damaged_file_is_measured_again(parts, layers, samples, tmp_path):
+    path = tmp_path / "kept.json"
+    found = measure(parts, layers, samples, path=path, seconds=0)
+    path.write_text(path.read_text().replace('"head": ', '"head": "much", "other": '))
+    assert measure(parts, layers, samples, path=path, seconds=0) == found
+
+
+def test_counted_work_decides_how_much_is_measured_whatever_the_machine(parts, layers, samples, tmp_path, monkeypatch):
+    monkeypatch.setattr(contributions, "WORK", 3 * contributions.MAKING + contributions.MAKING // 2)
+    monkeypatch.setattr(contributions.time, "monotonic", iter(range(0, 1 << 40, 1 << 20)).__next__)
+    some = measure(parts, layers, samples, path=tmp_path / "kept.json")
+    wanted = [str(part) for part in parts_of(layers)]
+    assert list(json.loads((tmp_path / "kept.json").read_text())["costs"]) == ["head", *wanted[:3]]
+    monkeypatch.undo()
+    more = measure(parts, layers, samples, path=tmp_path / "kept.json")
+    monkeypatch.setattr(contributions, "WORK", 3 * contributions.MAKING + contributions.MAKING // 2)
+    assert measure(parts, layers, samples, path=tmp_path / "kept.json") == some != more

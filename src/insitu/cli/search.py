@@ -8,11 +8,9 @@ from insitu.cli.compile import add_compiler, recipe, transform_of
 from insitu.cli.groups import Groups
 from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import add_data, read_data, show
-from insitu.cli.values import count, target_folder
+from insitu.cli.values import count, search_folder
 
 HELP = "find what to train within a budget: the best schemes, from little memory to much"
-KEPT = "measured.json"  # what was measured, to go on from
-SECONDS = 240
 EXAMPLES = """\
   insitu search net.pkl --classes 10 --board stm32f746                     up to all of its SRAM
   insitu search net.pkl --classes 10 --board stm32f746 --sram 128K -o found
@@ -34,15 +32,15 @@ def arguments(parser) -> None:
     groups.data.add_argument(
         "--measure", action="store_true", help="find out by short trainings on the data what each part brings"
     )
-    groups.data.add_argument("--seconds", type=count, default=None, metavar="N", help="for measuring, at most (240)")
+    groups.data.add_argument("--seconds", type=count, default=None, metavar="N", help="for measuring, at most")
     groups.output.add_argument(
-        "-o", "--output", metavar="DIR", type=target_folder, help="write scheme files and a picture to this folder"
+        "-o", "--output", metavar="DIR", type=search_folder, help="write scheme files and a picture to this folder"
     )
 
 
 def run(arguments) -> int:
     from insitu import pipeline
-    from insitu.reports.front import front_table, write_front
+    from insitu.reports.front import KEPT, front_table, write_front
     from insitu.training.train import has_targets
 
     graph = loaded(arguments, pipeline.load)
@@ -55,7 +53,7 @@ def run(arguments) -> int:
         head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
         rounding=arguments.rounding, recipe=recipe(arguments), board=arguments.board, sram=arguments.sram,
         flash=arguments.flash, instructions=arguments.instructions, seed=arguments.seed,
-        measure=seconds_of(arguments), kept=arguments.output and arguments.output / KEPT,
+        measure=arguments.seconds or arguments.measure, kept=arguments.output and arguments.output / KEPT,
     )  # fmt: skip
     written = write_front(points, arguments.output) if arguments.output else []
     lines = [again(arguments, point, arguments.output) for point in points]
@@ -63,13 +61,6 @@ def run(arguments) -> int:
     report = {"model": graph.name, "board": arguments.board, "front": front, "files": [str(path) for path in written]}
     show(arguments, "\n\n".join(filter(None, [front_table(points), "\n".join(lines)])), report)
     return 0
-
-
-def seconds_of(arguments) -> float | None:
-    """For measuring; None: nothing is measured."""
-    if not arguments.measure and arguments.seconds is None:
-        return None
-    return SECONDS if arguments.seconds is None else arguments.seconds
 
 
 def again(arguments, point, folder: Path | None) -> str:

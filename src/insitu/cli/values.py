@@ -6,6 +6,7 @@ import math
 import os
 import re
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -170,6 +171,17 @@ def target_folder(text: str) -> Path:
     """A folder for a program, new or with an older one; checked before the work starts, not at its end."""
     from insitu.deploy.folder import check_folder
 
+    return _folder(text, check_folder)
+
+
+def search_folder(text: str) -> Path:
+    """A folder for what a search finds, new or with what an earlier one found or measured."""
+    from insitu.reports.front import check_found
+
+    return _folder(text, check_found)
+
+
+def _folder(text: str, check: Callable[[Path], Path]) -> Path:
     path = Path(text)
     nearest = next(p for p in (path, *path.absolute().parents) if p.exists())
     if not nearest.is_dir():
@@ -177,7 +189,7 @@ def target_folder(text: str) -> Path:
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise ArgumentTypeError(f"cannot write a folder to {path}: {nearest} is read-only")
     try:
-        return check_folder(path)
+        return check(path)
     except DataError as e:
         raise ArgumentTypeError(f"{path} {e.what}; try {e.hint}") from e
 

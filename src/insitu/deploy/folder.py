@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,14 +27,15 @@ OURS = (MANIFEST, OLD, EVERYTHING, f"src/{EVERYTHING}")  # one of them is in eve
 PROGRAM = ("src/", "emulator.elf", "firmware.", LEARNER)  # what is run: users may change the other files
 
 
-def check_folder(folder: str | Path) -> Path:
-    """The folder, if it does not exist, is empty, or has a program of ours: a DataError names what else is in it."""
+def check_folder(folder: str | Path, ours: Sequence[str] = OURS, kind: str = "program") -> Path:
+    """The folder, if it does not exist, is empty, or has a program of ours (or what else has one of these files): a
+    DataError names what else is in it."""
     folder = Path(folder)
-    if not folder.is_dir() or any((folder / name).is_file() for name in OURS):
+    if not folder.is_dir() or any((folder / name).is_file() for name in ours):
         return folder
     there = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
     if there:
-        what = f"has {len(there)} files that are not of a program of insitu, for example {there[0]}"
+        what = f"has {len(there)} files that are not of a {kind} of insitu, for example {there[0]}"
         raise DataError(what, where=str(folder), hint=f"a new folder, such as {folder / 'build'}")
     return folder
 

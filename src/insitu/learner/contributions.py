@@ -6,16 +6,17 @@ is how much less the held-out samples cost than with the head alone, in hundredt
 is a mistake. Mistakes alone would be too few to count. The layers before the middle of a large network stay frozen, and
 their outputs are computed once; they are not offered.
 
-The order is: biases, whole weights, then their shares. When the time is over, what is missing is filled in from what
-was measured. Every result is kept in a file at once, so that an interrupted measurement goes on. Nothing here chooses
-(schemes/search.py, schemes/ladder.py).
+The order is: biases, whole weights, then their shares. How many are measured follows from the work of a training,
+counted in multiply-adds, so that every machine finds the same; with a limit in seconds, this machine decides. What is
+missing is filled in from what was measured. Every result is kept in a file at once, in the cache if nobody names
+another, so that an interrupted measurement goes on. Nothing here chooses (schemes/search.py, schemes/ladder.py).
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -24,9 +25,10 @@ from pathlib import Path
 import numpy as np
 
 from insitu.data import Samples
+from insitu.deploy.auto import step_macs
 from insitu.devices.host import open_plans
 from insitu.errors import DataError
-from insitu.files import write_whole
+from insitu.files import cache_folder, write_whole
 from insitu.graph import Graph
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed, Source, plain, predict_all
@@ -43,7 +45,8 @@ from insitu.toolchain.cache import key_of
 from insitu.training.parts import Parts
 from insitu.training.prefix import split
 
-SECONDS = 240.0  # for everything, unless it is given
+WORK = 2_400_000_000_000  # multiply-adds for everything: a few minutes
+MAKING = 10_000_000_000  # multiply-adds that making the program of a training counts as: about a second
 LARGE = 4_000_000  # multiply-adds of a prediction: above, only layers from the middle on are measured
 UPDATES, LEAD = 800, 1600  # of a short training, and of the head before it
 PROBES = 16  # samples to measure gains with
@@ -105,11 +108,28 @@ class Measuring:
         return found[0]
 
     @cached_property
+    def everything(self) -> dict[str, Graph]:
+        """The program that trains all that is measured."""
+        whole = tuple(Update(layer.name, True, Fraction(1)) for layer in self.late)
+        return replace(self.parts, scheme=Scheme("all", whole)).graphs()
+
+    @cached_property
     def cut(self):
         """The frozen layers that no part trains; None if all are measured."""
-        everything = Scheme("all", tuple(Update(layer.name, True, Fraction(1)) for layer in self.late))
-        graphs = replace(self.parts, scheme=everything).graphs()
-        return split(graphs, graphs["predict"].inputs)
+        return split(self.everything, self.everything["predict"].inputs)
+
+    @property
+    def affordable(self) -> int:
+        """The trainings that WORK pays for, if each took as long as one of everything."""
+        return max(1, WORK // (UPDATES * step_macs(self.everything) + MAKING))
+
+    @cached_property
+    def key(self) -> str:
+        """What a result depends on: network, recipe, samples, seed."""
+        data, parts = self.data, self.parts
+        arrays = (*data.inputs, *([] if data.labels is None else [data.labels]), *parts.forward.constants.values())
+        about = f"{parts.recipe} {parts.batch} {parts.at_once} {self.seed} {UPDATES} {LEAD}"
+        return key_of(str(parts.forward), about, *(np.ascontiguousarray(a).tobytes() for a in arrays))
 
     @cached_property
     def rows(self) -> Source:
@@ -151,51 +171,49 @@ class Measuring:
 
 @dataclass(eq=False)
 class Kept:
-    """Results by name, in a file if there is one; results of another network, data or seed are not used."""
+    """Results by name, in a file; results of another network, data or seed are not used."""
 
     key: str
-    path: Path | None
+    path: Path
     costs: dict[str, float]
 
     @staticmethod
     def of(measuring: Measuring, path: Path | None) -> Kept:
-        labels = measuring.data.labels
-        arrays = (*measuring.data.inputs, labels) if labels is not None else measuring.data.inputs
-        about = f"{measuring.parts.recipe} {measuring.seed} {UPDATES} {LEAD}"
-        constants = measuring.parts.forward.constants.values()
-        key = key_of(str(measuring.parts.forward), about, *(np.ascontiguousarray(a).tobytes() for a in arrays),
-                     *(np.ascontiguousarray(a).tobytes() for a in constants))  # fmt: skip
-        found = _read(path)
-        return Kept(key, path, found["costs"] if found.get("key") == key else {})
+        """In this file, or in the cache."""
+        place = path or cache_folder() / "measured" / f"{measuring.key}.json"
+        found = _read(place)
+        return Kept(measuring.key, place, found["costs"] if found.get("key") == measuring.key else {})
 
-    def cost(self, name: str, measure) -> float:
+    def cost(self, name: str, measure: Callable[[], float]) -> float:
         if name not in self.costs:
             self.costs[name] = measure()
-            if self.path:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                text = json.dumps({"key": self.key, "costs": self.costs}, indent=1)
-                write_whole(self.path, f"{text}\n".encode())
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({"key": self.key, "costs": self.costs}, indent=1)
+            write_whole(self.path, f"{text}\n".encode())
         return self.costs[name]
 
 
-def _read(path: Path | None) -> dict:
+def _read(path: Path) -> dict:
     try:
-        found = json.loads(path.read_text()) if path and path.is_file() else {}
-        return found if isinstance(found, dict) and isinstance(found.get("costs"), dict) else {}
-    except ValueError:
+        found = json.loads(path.read_text()) if path.is_file() else {}
+        costs = found.get("costs") if isinstance(found, dict) else None
+        return found if isinstance(costs, dict) and all(type(c) is float for c in costs.values()) else {}
+    except (OSError, ValueError):
         return {}
 
 
-def measure(parts: Parts, layers: list[Layer], data: Samples, *, seconds: float = SECONDS, path: Path | None = None,
+def measure(parts: Parts, layers: list[Layer], data: Samples, *, seconds: float | None = None, path: Path | None = None,
             seed: int = 0, report: Report = lambda words, done, total: None) -> Contribution:  # fmt: skip
-    """The measured table of these layers, within so many seconds of this machine (and one run more)."""
+    """The measured table of these layers: of as many parts as WORK pays for; or, with `seconds`, of all that were kept
+    and that this machine can measure in that time (and one run more)."""
     if data.labels is None:
         raise DataError("measuring what a layer brings needs labelled samples", hint="give each sample its class")
-    measuring = Measuring(parts, layers, data, seed, report)
-    kept, began, wanted = Kept.of(measuring, path), time.monotonic(), parts_of(measuring.late)
+    measuring, began = Measuring(parts, layers, data, seed, report), time.monotonic()
+    kept, wanted = Kept.of(measuring, path), parts_of(measuring.late)
+    wanted = wanted[: measuring.affordable] if seconds is None else wanted
     alone, gains = kept.cost(HEAD.name, lambda: measuring.cost(HEAD)), {}
     for done, part in enumerate(wanted):
-        if str(part) not in kept.costs and time.monotonic() - began > seconds:
+        if str(part) not in kept.costs and seconds is not None and time.monotonic() - began > seconds:
             continue
         report(f"measuring {part}", done + 1, len(wanted) + 1)
         gains[part] = 100 * (alone - kept.cost(str(part), lambda p=part: measuring.cost(p.scheme(measuring.late))))

@@ -16,7 +16,6 @@ from insitu.deploy.auto import WORK, choose
 from insitu.deploy.budget import check_budget
 from insitu.errors import BudgetError, DataError
 from insitu.graph import Graph
-from insitu.learner.contributions import SECONDS
 from insitu.learner.contributions import measure as measure_gains
 from insitu.learner.given import given_samples
 from insitu.pipeline.network import has_statistics, head_of
@@ -24,8 +23,9 @@ from insitu.pipeline.recipes import Settings
 from insitu.schemes.contribution import Contribution
 from insitu.schemes.scheme import read_scheme
 from insitu.schemes.search import HEAD as HEAD_ALONE
+from insitu.terminal.colour import say
 from insitu.terminal.progress import bar, stage
-from insitu.terminal.wording import option
+from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD
 from insitu.training.parts import Parts, trainable
 
@@ -34,6 +34,7 @@ LAST = {"last:4": 4, "last:2": 2, "last:1": 1}
 UNTRAINED_SCHEMES = ("full", *LAST, HEAD)  # the first that fits
 LADDER = "auto:ladder"  # as much as fits of any model
 NO_HEAD = "scheme auto: the last layer, because fit compares with a head alone, and this model ends in none"
+KEPT = "interrupted; what was measured is kept, and the same command goes on from there"
 MEASURED = "auto:measured"  # what brings most, by short trainings on the samples (learner/contributions.py)
 
 
@@ -137,13 +138,18 @@ def _within(parts: Parts, limits: Limits, note: str = "", hints: bool = True) ->
     return Chosen(parts, graphs, check_budget(parts, graphs, limits, hints), note)
 
 
-def measured(parts: Parts, samples: Samples | None, seconds: float = SECONDS, kept: Path | None = None,
+def measured(parts: Parts, samples: Samples | None, seconds: float | None = None, kept: Path | None = None,
              seed: int = 0) -> Contribution:  # fmt: skip
-    """What each part of the network brings on these samples."""
+    """What each part of the network brings on these samples; `kept` or the cache has what an interrupted call found."""
     if samples is None or samples.labels is None:
         raise DataError("measuring what a layer brings needs labelled samples", hint="give each sample its class")
     known = given_samples(parts.forward, parts.recipe.loss, samples)
-    with bar() as report:
-        return measure_gains(
-            parts, trainable(parts.forward), known, seconds=seconds, path=kept, seed=seed, report=report
-        )
+    try:
+        with bar() as report:
+            return measure_gains(
+                parts, trainable(parts.forward), known, seconds=seconds, path=kept, seed=seed, report=report
+            )
+    except KeyboardInterrupt:
+        if words := either(shell=KEPT, python=""):
+            say(words)
+        raise

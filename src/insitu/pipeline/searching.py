@@ -19,22 +19,22 @@ from insitu.training.train import Recipe, has_targets
 
 
 def search(model: Any, *, board: str = "host", sram: int | str | None = None, flash: int | str | None = None,
-           instructions: int = 0, gains: Contribution | None = None, measure: float | None = None,
+           instructions: int = 0, gains: Contribution | None = None, measure: bool | float | None = None,
            kept: Path | None = None, recipe: Recipe | None = None, **options: Any) -> list[Point]:  # fmt: skip
     """The best schemes for a model, from the least memory to all that is allowed: a front of memory against gain.
 
     Takes the arguments of `compile` but `scheme`. `sram` defaults to all of the board's, `instructions` limits a step,
     `gains` is a table of what each part brings; None: what the structure of the network lets expect (schemes/ladder.py)
-    `measure` seconds are spent on short trainings with labelled `data` that fill such a table; the file `kept` collects
-    their results, so that an interrupted measurement goes on (learner/contributions.py)
+    `measure=True` fills such a table by short trainings with labelled `data`, a number limits them to so many seconds;
+    the file `kept` (or the cache) collects their results: an interrupted measurement goes on (learner/contributions.py)
     """
     limits = limits_of(board, byte_count(sram, "sram"), byte_count(flash, "flash"), "memory")
     recipe = with_gradients(recipe or Recipe(), limits)
     parts = compile(model, scheme="full", recipe=recipe, **options).parts
     assert parts is not None
     found = trainable(parts.forward)
-    if measure is not None:
+    if measure is not None and measure is not False:
         data = options.get("data")
         samples = None if data is None else as_samples(data, parts.forward, targets=has_targets(recipe))
-        gains = measured(parts, samples, measure, kept, options.get("seed", 0))
+        gains = measured(parts, samples, None if measure is True else measure, kept, options.get("seed", 0))
     return find(parts, found, limits, gains or ladder(found), instructions)

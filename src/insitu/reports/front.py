@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from insitu.deploy.finding import Point
+from insitu.deploy.folder import check_folder
 from insitu.deploy.lowering import millions
 from insitu.files import write_whole
 from insitu.terminal.table import size, table
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 360, 70, 50
+PICTURE, KEPT = "front.svg", "measured.json"  # the picture, and what was measured, to go on from
 HEADERS = ("scheme", "SRAM", "flash", "per step", "score", "trained")
 
 
@@ -27,11 +29,16 @@ def _row(p: Point) -> tuple[str, ...]:
     return p.scheme.name, about + size(p.sram_bytes), about + size(p.flash_bytes), steps, f"{p.score:.2f}", trained
 
 
+def check_found(folder: Path) -> Path:
+    """The folder, if it is new or empty, or has what an earlier search found or measured; else a DataError."""
+    return check_folder(folder, (PICTURE, KEPT), "search")
+
+
 def write_front(points: Sequence[Point], folder: Path) -> list[Path]:
     """One scheme file per point, and the picture."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [write_whole(folder / f"{p.scheme.name}.txt", str(p.scheme).encode()) for p in points]
-    return [*written, write_whole(folder / "front.svg", picture(points).encode())]
+    return [*written, write_whole(folder / PICTURE, picture(points).encode())]
 
 
 def picture(points: Sequence[Point]) -> str:
