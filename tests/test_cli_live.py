@@ -73,6 +73,27 @@ def test_mistakes_are_told(folder, capsys, tmp_path):
     assert "without a sample to learn from" in capsys.readouterr().err
 
 
+def test_a_place_for_the_flash_that_cannot_be_one_is_told_before_the_board_learns(folder, capsys, tmp_path):
+    for place, why in (("/dev/full", "is not a file"), (tmp_path / "none" / "board.flash", "there is no folder")):
+        assert main(["live", str(folder / "build"), "--flash", str(place)]) == 1
+        assert why in capsys.readouterr().err
+
+
+def test_samples_without_labels_are_shown_without(folder, capsys, tmp_path):
+    np.savez(tmp_path / "seen.npz", x=points(30)[0])
+    found = live(folder, capsys, "--data", str(tmp_path / "seen.npz"))
+    assert found["observed"] == found["unlabelled"] == 30
+
+
+def test_a_bout_that_is_refused_leaves_the_samples_that_were_shown_before_it(folder, capsys, tmp_path):
+    x, y = points(30)
+    np.savez(tmp_path / "some.npz", x=x[y < 2], y=y[y < 2])
+    words = ["--data", str(tmp_path / "some.npz"), "--rehearse", "3", "--flash", str(tmp_path / "board.flash")]
+    assert main(["live", str(folder / "build"), *words]) == 1
+    assert "without a sample to learn from" in capsys.readouterr().err
+    assert live(folder, capsys, "--flash", str(tmp_path / "board.flash"))["kept"] == (y < 2).sum()
+
+
 def test_the_folder_runs_and_is_proved_like_any_other(folder, capsys):
     assert main(["run", str(folder / "build"), "--steps", "2"]) == 0
     assert main(["prove", str(folder / "build"), "--steps", "2"]) == 0

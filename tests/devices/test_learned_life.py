@@ -108,8 +108,13 @@ def test_a_board_with_a_store_takes_the_calls_of_a_life_on_this_machine():
         assert ids == list(range(ids[0], ids[0] + 30)) and isinstance(board.observe(x[30]), int)
         (asked,) = board.asks()
         assert board.label(asked, names[30]) and not board.asks()
-        with pytest.raises(DataError, match="no record 999"):
-            board.label(999, "tap")
+        for never in (999, 0, [1], True):
+            with pytest.raises(DataError, match=r"no record .*\n.*1 to 31 so far"):
+                board.label(never, "tap")  # type: ignore[arg-type]
+        for wrong in (-1, ""):  # as on this machine: None is no label
+            with pytest.raises(DataError):
+                board.observe(x[31], wrong)
+        assert board.statistics()["observed"] == 31
         part = board.rehearse(64, seconds=0)
         assert not part.finished and part.before is None
         done = board.rehearse()  # goes on with the same bout

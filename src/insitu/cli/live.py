@@ -55,11 +55,13 @@ def run(arguments) -> int:
     with learner:
         life = life_of(learner)
         take_flash(life, arguments.flash)
-        lead(learner, life, arguments)
+        try:
+            lead(learner, life, arguments)
+        finally:  # what a board has kept by then stays in its flash
+            keep_flash(life, arguments.flash)
         while True:
             found = seen(learner, life, arguments.on)
             show(arguments, to_text(found), found)
-            keep_flash(life, arguments.flash)
             if arguments.every is None:
                 return 0
             time.sleep(arguments.every)
@@ -81,6 +83,7 @@ def take_flash(life, path: Path | None) -> None:
     if path is None:
         return
     nor = flash_of(life)
+    check_place(path)
     if path.exists():
         data = path.read_bytes()
         check_flash(data, nor, path)
@@ -104,6 +107,16 @@ def flash_of(life):
     if nor is None:
         raise DataError("--flash is for an emulated board that keeps its samples in flash", hint="--on emulator")
     return nor
+
+
+def check_place(path: Path) -> None:
+    """It is written only at the end: a place that cannot be one must be told before the board has learned."""
+    from insitu.errors import DataError
+
+    if not path.parent.is_dir():
+        raise DataError(f"there is no folder {path.parent}", where=str(path), hint="make it first")
+    if path.exists() and not path.is_file():
+        raise DataError("is not a file", where=str(path), hint="--flash FILE: a file of its own, made if there is none")
 
 
 def check_flash(data: bytes, nor, path: Path) -> None:
@@ -147,18 +160,29 @@ def found_rate(learner, told: Samples | None) -> float:
 
 
 def shown(learner, life, arguments) -> Samples:
-    """Every sample once, in order; of each ten, so many have their label. Returns those."""
-    found = learner.samples(arguments.data)
+    """Every sample once, in order; of each ten, so many have their label, if there are any. Returns those."""
+    found = read(learner, arguments.data)
     found = found if arguments.samples is None else found.head(arguments.samples)
-    told = [i for i in range(len(found)) if int((i + 1) * arguments.labelled) > int(i * arguments.labelled)]
+    share = 0.0 if found.labels is None else arguments.labelled
+    told = [i for i in range(len(found)) if int((i + 1) * share) > int(i * share)]
     labelled = set(told)
     with bar() as report:
         for i in range(len(found)):
-            label = int(found.labels[i]) if i in labelled else -1
+            label = int(found.labels[i]) if found.labels is not None and i in labelled else -1
             life.observe(*(x[i] for x in found.inputs), label=label, told=False)
             report("showing samples", i + 1, len(found))
     say(f"{len(found):,} samples of {arguments.data}")
     return found.take(told)
+
+
+def read(learner, path: str) -> Samples:
+    """Samples for a board: with their classes, or without any labels."""
+    from insitu.data import as_samples
+
+    found = as_samples(path, learner.graphs["predict"])
+    for note in found.notes:
+        say(f"note: {path}: {note}")
+    return found if found.labels is None else learner.samples(found)
 
 
 def seen(learner, life, place: str) -> dict:

@@ -37,7 +37,7 @@ from insitu.store.record import LifeRecord
 from insitu.store.records import QUOTA, Arrival, Shape, Store, open_store
 from insitu.store.rehearsing import abandon, check_asked, shortest
 from insitu.store.resuming import DRIFT, point_of, resume
-from insitu.store.rules import NONE
+from insitu.store.rules import NONE, is_id, why_missing
 from insitu.store.spread import Spread, spread_bytes
 from insitu.store.statistics import statistics
 from insitu.training.head import UNUSED
@@ -162,8 +162,9 @@ class Life:
             raise DataError("a label is a class, by name or number", where=f"record {id}")
         self.catch_up()
         with self.learner._changing, self.store.changing():
-            if not _is_id(id) or id not in self.store.ledger.records:
-                raise DataError(f"there is no record {id}", where=self.where, hint=self._why_missing(id))
+            if not is_id(id) or id not in self.store.ledger.records:
+                hint = why_missing(id, self.store.ledger.next_id - 1)
+                raise DataError(f"there is no record {id}", where=self.where, hint=hint)
             if self.store.ledger.records[id].label == k:
                 return True
             if self.record.bout:
@@ -178,12 +179,6 @@ class Life:
             make_rows(self, {k})
             self._remember()
             return kept
-
-    def _why_missing(self, id: Any) -> str:
-        last = self.store.ledger.next_id - 1
-        if _is_id(id) and 0 < id <= last:
-            return "it gave way to others"
-        return f"ids are those that `observe` returned: 1 to {last} so far" if last else "nothing was observed yet"
 
     def asks(self, n: int = 1) -> list[int]:
         """The ids of kept samples whose label would help most."""
@@ -371,10 +366,6 @@ def _condition(when: Condition | None) -> Condition | None:
             f"when must be a function, not {when!r}", hint="insitu.When(charging=True), or your own function"
         )
     return when
-
-
-def _is_id(id: Any) -> bool:
-    return isinstance(id, int | np.integer) and not isinstance(id, bool)
 
 
 def _folder(path: str | Path) -> Path:

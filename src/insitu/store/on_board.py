@@ -19,8 +19,10 @@ from insitu.devices.living import NONE, Living
 from insitu.errors import DataError
 from insitu.learner.feed import Feed, plain
 from insitu.learner.few import derived_rates
+from insitu.learner.rows import class_number
 from insitu.store.bout import LEAST, MOST, PASSES, PROBES, Rehearsed
 from insitu.store.rehearsing import check_asked
+from insitu.store.rules import is_id, why_missing
 from insitu.terminal.wording import option
 from insitu.training.train import BODY_RATE
 
@@ -62,7 +64,7 @@ class BoardLife:
         return ids[0] if one and len(ids) == 1 else ids
 
     def _show(self, data: Samples, label: Any) -> int:
-        number = NONE if label is None else self.board.number(label)
+        number = NONE if label is None else class_number(self.learner, label)
         id = self.board.observe(*data.inputs, label=number)
         known = self._shown.pop(id, Shown(data.inputs))  # seen again, it is the newest
         self._shown[id] = replace(known, label=known.label if number == NONE else number)
@@ -72,11 +74,13 @@ class BoardLife:
 
     def label(self, id: int, label: Any) -> bool:
         """Tell the class of a kept sample; returns whether it is still kept."""
-        if not any(r.id == id for r in self.board.records()):
-            raise DataError(f"there is no record {id}", where="store", hint="it gave way to others")
-        self.board.label(id, label)
+        number = class_number(self.learner, label)
+        if not is_id(id) or not any(r.id == id for r in self.board.records()):
+            last = self.board.statistics()["next_id"] - 1
+            raise DataError(f"there is no record {id}", where="store", hint=why_missing(id, last))
+        self.board.label(id, number)
         if id in self._shown:
-            self._shown[id].label = self.board.number(label)
+            self._shown[id].label = number
         return any(r.id == id for r in self.board.records())
 
     def asks(self, n: int = 1) -> list[int]:

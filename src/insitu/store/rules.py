@@ -23,8 +23,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from numbers import Integral
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 NONE = -1  # the label of a record that has none yet
 EVICTION, RESERVOIR, WITNESS = 1, 2, 3  # streams of random numbers
@@ -101,6 +102,17 @@ def is_worse(guards: Iterable[Guard]) -> bool:
 def is_witness(id: int, count: int) -> bool:
     """Is this one of the kept samples of trained classes, `count` in all, that a new row must not take?"""
     return below(id, WITNESS, count) < WITNESSES
+
+
+def is_id(id: object) -> TypeGuard[int]:
+    return isinstance(id, Integral) and not isinstance(id, bool)
+
+
+def why_missing(id: object, last: int) -> str:
+    """Why there is no record with this id; `last` is the newest that was given."""
+    if is_id(id) and 0 < id <= last:
+        return "it gave way to others"
+    return f"ids are those that `observe` returned: 1 to {last} so far" if last else "nothing was observed yet"
 
 
 # groups -----------------------------------------------------------------------------------------
