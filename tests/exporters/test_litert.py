@@ -77,6 +77,21 @@ def test_a_folder_of_that_name_is_an_error_and_stays(trained, tmp_path):
 
 
 def test_an_op_that_litert_lacks_is_named_before_anything_is_written(tmp_path):
+    class Running(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 3)
+
+        def forward(self, x):
+            return self.last(torch.cumsum(self.first(x), 1))
+
+    made = insitu.compile(Running().eval(), data=data(12)[0], precision="int8", scheme="head")
+    with pytest.raises(insitu.Unsupported, match="cumsum_s8 cannot be written for LiteRT"):
+        made.export(tmp_path / "net.tflite")
+    assert not list(tmp_path.iterdir())
+
+
+def test_erf_is_written_for_inference_as_for_training(tmp_path):
     class Erf(nn.Module):
         def __init__(self):
             super().__init__()
@@ -86,9 +101,11 @@ def test_an_op_that_litert_lacks_is_named_before_anything_is_written(tmp_path):
             return self.last(torch.erf(self.first(x)))
 
     made = insitu.compile(Erf().eval(), example=torch.zeros(1, 6), precision="float", scheme="full")
-    with pytest.raises(insitu.Unsupported, match="erf cannot be written for LiteRT"):
-        made.export(tmp_path / "net.tflite")
-    assert not list(tmp_path.iterdir())
+    x, _ = data(20)
+    for scale in (1e-5, 1.0, 100.0):
+        path = made.export(tmp_path / "net.tflite").path
+        np.testing.assert_allclose(rows(path, scale * x), made.predict(scale * x), atol=1e-6)
+    made.export(tmp_path / "more.tflite", to="litert-train")
 
 
 def test_an_operator_without_a_reference_kernel_is_checked_with_the_plain_ones(tmp_path):

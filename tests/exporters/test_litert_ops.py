@@ -75,6 +75,6 @@ def test_xnnpack_gives_our_bytes_where_its_own_operator_does_not(name: str):
 
 
 def test_ops_for_inference_are_covered_or_known_to_be_missing():
-    missing = {"batch_norm", "dropout", "erf", "cumsum_s8"}
+    missing = {"batch_norm", "dropout", "cumsum_s8"}
     inference = {op.name for op in REGISTRY.values() if op.facts.int8 or op.facts.unary or op.facts.moves}
     assert {name for name in inference if REGISTRY[name] not in OPS} <= missing

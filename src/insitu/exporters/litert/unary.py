@@ -7,7 +7,7 @@ looked up with GATHER, which moves bytes and is exact in every runtime.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import inf, pi, sqrt
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from insitu.ops.quant import dequantize, quantize, requantize_s8
 
 # operators whose int8 reference kernel gives the results of `litert_table`; LOGISTIC and TANH fix their scale
 NATIVE = ("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH")
+ERF_IS_ONE = 10.0  # in float32, from 4 on
 FIXED = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
 
 
@@ -79,6 +80,22 @@ def softplus(s: Step) -> None:
     small = s.via("EXP", [s.via("NEG", [s.via("ABS", [s.x()], s.out)], s.out)], s.out)
     log = s.via("LOG", [s.via("ADD", [small, number(s, 1.0, "one")], s.out, fusedActivationFunction=NONE)], s.out)
     s.op("ADD", [s.via("RELU", [s.x()], s.out), log], s.y(), fusedActivationFunction=NONE)
+
+
+def erf(s: Step) -> None:
+    """LiteRT has no erf, but GELU(x) = x (1 + erf(x / sqrt 2)) / 2. Near zero, where that loses digits, 2 x / sqrt pi."""
+    ends = s.via("MINIMUM", [s.x(), number(s, ERF_IS_ONE, "hi")], s.out)
+    x = s.via("MAXIMUM", [ends, number(s, -ERF_IS_ONE, "lo")], s.out)
+    size = s.via("ABS", [x], s.out)
+    wide = s.via("MUL", [size, number(s, sqrt(2), "root")], s.out, "wide", fusedActivationFunction=NONE)
+    safe = s.via("MAXIMUM", [wide, number(s, 1e-3, "least")], s.out, "safe")
+    half = s.via("DIV", [s.via("GELU", [safe], s.out, approximate=False), safe], s.out, fusedActivationFunction=NONE)
+    twice = s.via("MUL", [half, number(s, 2.0, "two")], s.out, "twice", fusedActivationFunction=NONE)
+    far = s.via("SUB", [twice, number(s, 1.0, "one")], s.out, fusedActivationFunction=NONE)
+    near = s.via("MUL", [size, number(s, 2 / sqrt(pi), "slope")], s.out, "near", fusedActivationFunction=NONE)
+    some = s.via("MAXIMUM", [size, number(s, 1e-30, "tiny")], s.out, "some")
+    sign = s.via("DIV", [x, some], s.out, "sign", fusedActivationFunction=NONE)
+    s.op("MUL", [s.via("MINIMUM", [far, near], s.out, "smaller"), sign], s.y(), fusedActivationFunction=NONE)
 
 
 def reciprocal(s: Step) -> None:
@@ -155,7 +172,7 @@ UNARY: dict[Op, Callable[[Step], None]] = {
     activation.hard_sigmoid: hard_sigmoid, activation.hard_swish: one("HARD_SWISH"), activation.silu: silu,
     activation.gelu: gelu, activation.elu: elu, activation.softplus: softplus, activation.prelu: prelu,
     activation.lut_s8: lookup, arith.neg: one("NEG"), unary.exp: one("EXP"), unary.log: one("LOG"),
-    unary.sqrt: one("SQRT"), unary.rsqrt: one("RSQRT"), unary.reciprocal: reciprocal, unary.abs: one("ABS"),
+    unary.sqrt: one("SQRT"), unary.rsqrt: one("RSQRT"), unary.reciprocal: reciprocal, unary.abs: one("ABS"), unary.erf: erf,
     unary.square: one("SQUARE"), quantize: one("QUANTIZE"), dequantize: one("DEQUANTIZE"),
     requantize_s8: requantised, normalize: normalised,
 }  # fmt: skip
