@@ -52,6 +52,13 @@ def test_the_commands_in_a_page_print_what_the_page_says(page, golden, monkeypat
     golden(page, page.read_text() if same else made)
 
 
+def test_a_page_that_exports_to_tflite_says_which_package_that_needs():
+    pages = [p for p in PAGES if re.search(r"insitu teach .*--export \S+\.tflite", p.read_text())]
+    assert len(pages) == 2
+    for page in pages:
+        assert 'pip install "insitu[teach,tflite]"' in page.read_text(), page.name
+
+
 def test_the_program_in_the_c_page_builds_and_prints_what_the_page_says(golden, tmp_path):
     pytest.importorskip("sklearn")
     page = C_PAGE.read_text()

@@ -1,5 +1,8 @@
 """Core ML files, read back as protobuf and computed in numpy: what they predict, what they update, what is refused."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -214,3 +217,11 @@ def test_a_gelu_that_gradients_must_pass_is_said(scheme, said):
     x = np.zeros((6, 5), np.float32)
     learner = insitu.compile(net, data=(x, np.arange(6) % 3), precision="float", scheme=scheme)
     assert any("GELU" in note for note in write(learner, NOTHING).notes) == said
+
+
+def test_the_swift_example_gives_what_the_file_takes():
+    code = (Path(__file__).parents[2] / "examples" / "ios" / "Update.swift").read_text()
+    spec = loaded(write(learner_of("mlp"), NOTHING).data)
+    given = re.search(r"dictionary: \[(.*?)\]\)", code)
+    assert given and re.findall(r'"(\w+)":', given[1]) == [v.name for v in spec.description.trainingInput]
+    assert "never compiled" in code

@@ -83,7 +83,7 @@ def softplus(s: Step) -> None:
 
 
 def erf(s: Step) -> None:
-    """LiteRT has no erf, but GELU(x) = x (1 + erf(x / sqrt 2)) / 2. Near zero, where that loses digits, 2 x / sqrt pi."""
+    """LiteRT has no erf, but GELU(x) = x (1 + erf(x / sqrt 2)) / 2. Near zero that loses digits: 2 x / sqrt pi."""
     ends = s.via("MINIMUM", [s.x(), number(s, ERF_IS_ONE, "hi")], s.out)
     x = s.via("MAXIMUM", [ends, number(s, -ERF_IS_ONE, "lo")], s.out)
     size = s.via("ABS", [x], s.out)
@@ -172,7 +172,7 @@ UNARY: dict[Op, Callable[[Step], None]] = {
     activation.hard_sigmoid: hard_sigmoid, activation.hard_swish: one("HARD_SWISH"), activation.silu: silu,
     activation.gelu: gelu, activation.elu: elu, activation.softplus: softplus, activation.prelu: prelu,
     activation.lut_s8: lookup, arith.neg: one("NEG"), unary.exp: one("EXP"), unary.log: one("LOG"),
-    unary.sqrt: one("SQRT"), unary.rsqrt: one("RSQRT"), unary.reciprocal: reciprocal, unary.abs: one("ABS"), unary.erf: erf,
-    unary.square: one("SQUARE"), quantize: one("QUANTIZE"), dequantize: one("DEQUANTIZE"),
+    unary.sqrt: one("SQRT"), unary.rsqrt: one("RSQRT"), unary.reciprocal: reciprocal, unary.abs: one("ABS"),
+    unary.erf: erf, unary.square: one("SQUARE"), quantize: one("QUANTIZE"), dequantize: one("DEQUANTIZE"),
     requantize_s8: requantised, normalize: normalised,
 }  # fmt: skip
