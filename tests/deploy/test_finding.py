@@ -12,8 +12,9 @@ from torch import nn
 
 import insitu
 from insitu import pipeline
+from insitu.boards import find_board
 from insitu.cli import main
-from insitu.errors import BudgetError
+from insitu.errors import BoardError, BudgetError
 
 from .test_budget import model
 
@@ -64,6 +65,65 @@ def test_an_impossible_budget_names_the_smallest_that_works():
     assert named
     least = int(named[1]) * 1024
     assert pipeline.search(model("inverted"), classes=4, board=BOARD, sram=least)
+
+
+def needs(text: str) -> tuple[int, int]:
+    found = re.search(r"needs ([\d,]+) B of SRAM and ([\d,]+) B of flash", text)
+    assert found
+    return int(found[1].replace(",", "")), int(found[2].replace(",", ""))
+
+
+@pytest.fixture(scope="module")
+def small():
+    return insitu.load(Small().eval(), np.zeros((1, 13), np.float32))
+
+
+def test_what_links_is_not_refused_by_an_estimate(small):
+    """The least that is named is what a linked head takes, to the byte: so much is enough, and less is not."""
+    with pytest.raises(BudgetError) as e:
+        pipeline.search(small, data=DATA, board=BOARD, sram=2000, flash=10_000)
+    sram, flash = needs(str(e.value))
+    assert flash < 40_000
+    (point,) = pipeline.search(small, data=DATA, board=BOARD, sram=sram, flash=flash)
+    assert point.linked and (point.sram_bytes, point.flash_bytes) <= (sram, flash)
+    for ram, rom in ((sram - 1, flash), (sram, flash - 1)):
+        with pytest.raises(BudgetError, match="even the head alone"):
+            pipeline.search(small, data=DATA, board=BOARD, sram=ram, flash=rom)
+        with pytest.raises(BudgetError):
+            insitu.compile(small, data=DATA, board=BOARD, scheme="head", sram=ram, flash=rom)
+
+
+def test_no_point_needs_more_flash_than_is_allowed(small):
+    free = pipeline.search(small, data=DATA, board=BOARD, sram=12_000)
+    most = (free[0].flash_bytes + max(p.flash_bytes for p in free)) // 2
+    found = pipeline.search(small, data=DATA, board=BOARD, sram=12_000, flash=most)
+    assert all(p.flash_bytes <= most for p in found)
+
+
+def energies(points) -> list[tuple[int, float, float]]:
+    """Instructions, millijoules and score."""
+    return [(p.step_instructions, p.step_millijoules, p.score) for p in points]
+
+
+def test_a_limit_on_energy_is_one_on_instructions_by_the_boards_profile(small):
+    free, each = energies(pipeline.search(small, data=DATA, board=BOARD, sram=12_000)), find_board(BOARD).millijoules(1)
+    assert each and free[-1][1] == pytest.approx(free[-1][0] * each)
+    most = (free[0][1] + free[-1][1]) / 2
+    found = energies(pipeline.search(small, data=DATA, board=BOARD, sram=12_000, millijoules=most))
+    assert 0 < found[-1][1] <= most and found[-1][2] < free[-1][2]
+    with pytest.raises(BudgetError, match="mJ by estimate") as e:
+        pipeline.search(small, data=DATA, board=BOARD, millijoules=1e-6)
+    named = re.fullmatch(r'millijoules="(\S+)"', e.value.hint)
+    assert named and pipeline.search(small, data=DATA, board=BOARD, sram=12_000, millijoules=float(named[1]))
+
+
+def test_what_a_step_takes_is_only_known_of_boards(small, tmp_path):
+    with pytest.raises(BoardError, match="estimated for a board"):
+        pipeline.search(small, data=DATA, instructions=5)
+    profile = json.dumps({**find_board(BOARD).to_json(), "mw_per_mhz": None})
+    (tmp_path / "own.json").write_text(profile)
+    with pytest.raises(BoardError, match="does not say what it takes"):
+        pipeline.search(small, data=DATA, board=str(tmp_path / "own.json"), millijoules=5)
 
 
 def test_points_of_a_small_network_have_files_of_their_own_and_end_where_all_is_trained():

@@ -1,4 +1,5 @@
-"""The command that goes on with a training that was interrupted: the user's own words, but for what must change."""
+"""The command that goes on with an interrupted training, or compiles what a search found: the user's own words, but for
+what must change."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 PLACE = ""  # what a positional argument is named here
 
 
-def again(parser: ArgumentParser, words: Sequence[str], *, model: str, without: Collection[str], more: str = "") -> str:
-    """`words` with another model, without the options of these names, and with `more` at the end."""
+def again(parser: ArgumentParser, words: Sequence[str], *, model: str, without: Collection[str], more: str = "",
+          prog: str = "") -> str:  # fmt: skip
+    """`words` with another model, without the options of these names, and with `more` at the end; for `prog`, another
+    verb that has the other options too."""
     kept, positional = [], 0
     for name, part in parts(parser, words):
         if name == PLACE:
@@ -18,26 +21,33 @@ def again(parser: ArgumentParser, words: Sequence[str], *, model: str, without: 
             positional += 1
         elif name not in without:
             kept += part
-    return " ".join([parser.prog, shlex.join(kept), *filter(None, [more])])
+    return " ".join([prog or parser.prog, shlex.join(kept), *filter(None, [more])])
 
 
 def parts(parser: ArgumentParser, words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """The words of a command line in groups: an option with its value, or a positional argument."""
+    """The words of a command line in groups: an option with its value, its name in full, or a positional argument."""
     at = 0
     while at < len(words):
-        action = _option(parser, words[at].partition("=")[0]) if words[at].startswith("-") else None
-        count = 1 if action is None else 1 + _values(action, words[at], words[at + 1 :])
-        yield (action.dest if action else PLACE), list(words[at : at + count])
-        at += count
+        name, equals, value = words[at].partition("=")
+        known = _option(parser, name) if words[at].startswith("-") and words[at] != "--" else None
+        if known is None:
+            yield PLACE, list(words[at : at + 1])
+            at += 1
+            continue
+        full, action = known
+        count = 0 if equals or len(full) < len(name) else _values(action, words[at + 1 :])
+        yield action.dest, [full + name[len(full) :] + equals + value, *words[at + 1 : at + 1 + count]]
+        at += 1 + count
 
 
-def _option(parser: ArgumentParser, word: str) -> Action | None:
-    """The option that is meant, also by the beginning of its name."""
+def _option(parser: ArgumentParser, word: str) -> tuple[str, Action] | None:
+    """The option that is meant, also by the beginning of its name, or with its value after one letter (-oDIR)."""
     known = parser._option_string_actions
-    return known.get(word) or next((known[name] for name in known if name.startswith(word)), None)
+    names = [word, *(name for name in known if name.startswith(word)), word[:2]]
+    return next(((name, known[name]) for name in names if name in known), None)
 
 
-def _values(action: Action, word: str, after: Sequence[str]) -> int:
-    if "=" in word or action.nargs == 0:
+def _values(action: Action, after: Sequence[str]) -> int:
+    if action.nargs == 0:
         return 0
     return int(action.nargs is None or (bool(after) and not after[0].startswith("-")))

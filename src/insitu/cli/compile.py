@@ -154,7 +154,7 @@ def run(arguments) -> int:
 
     if arguments.measure:
         check_measured(arguments.board)
-    learner, samples = build(arguments, arguments.data)
+    learner, samples = build(arguments, arguments.data, schemes=True)
     if samples is not None:
         say(f"calibrated on {counted(samples)}")
     if arguments.state:
@@ -195,15 +195,17 @@ def check_measured(board: str) -> None:
     check_emulated(find_board(board))
 
 
-def build(arguments, data: str | None):
-    """The learner, and the samples read from `data`; a float model is calibrated on them."""
+def build(arguments, data: str | None, schemes: bool = False):
+    """The learner, and the samples read from `data`; a float model is calibrated on them.
+
+    With `schemes`, the learner of a file may get another scheme."""
     from insitu import pipeline
     from insitu.cli.reopen import reopen
     from insitu.graph.file import is_learner
     from insitu.training.train import has_targets
 
     if is_learner(arguments.model):
-        return reopen(arguments, data)
+        return reopen(arguments, data, schemes)
     graph = loaded(arguments, pipeline.load)
     transform = transform_of(arguments, graph)
     graph = transform.applied_to(graph) if transform else graph

@@ -17,12 +17,25 @@ OWN = {
 ON_A_BOARD = {"max_classes": None, "store": None, "rows": False}  # options of the program, not of what was learned
 
 
-def reopen(arguments, data: str | None) -> tuple[Learner, Samples | None]:
-    """The learner of a file, for this machine or linked for a board; and the samples read from `data`."""
+def reopen(arguments, data: str | None, schemes: bool = False) -> tuple[Learner, Samples | None]:
+    """The learner of a file, for this machine or linked for a board; and the samples read from `data`.
+
+    With `schemes`, it may train another scheme from now on."""
+    from insitu.learner.relinked import with_scheme
+
+    learner, samples = opened(arguments, data, ("scheme",) if schemes else ())
+    if schemes and arguments.scheme != OWN["scheme"]:
+        learner = with_scheme(learner, arguments.scheme)
+    return (learner if arguments.board == "host" else linked(learner, arguments)), samples
+
+
+def opened(arguments, data: str | None, free: tuple[str, ...] = ()) -> tuple[Learner, Samples | None]:
+    """The learner as it is in its file, and the samples; options that would change it are an error, but for `free`."""
     from insitu.learner.file import open_learner
     from insitu.training.train import has_targets
 
     fixed = OWN | (ON_A_BOARD if arguments.board == "host" else {})
+    fixed = {name: usual for name, usual in fixed.items() if name not in free}
     changed = [name for name, usual in fixed.items() if getattr(arguments, name, usual) != usual]
     if changed:
         option = f"--{changed[0].replace('_', '-')}"
@@ -31,8 +44,7 @@ def reopen(arguments, data: str | None) -> tuple[Learner, Samples | None]:
         raise DataError(f"is already compiled: {option} would change it", where=str(arguments.model), hint=hint)
     learner = open_learner(arguments.model)
     graph, targets = learner.graphs["predict"], has_targets(learner.recipe)
-    samples = read_data(arguments, graph, data, targets=targets) if data else None
-    return (learner if arguments.board == "host" else linked(learner, arguments)), samples
+    return learner, read_data(arguments, graph, data, targets=targets) if data else None
 
 
 def linked(learner: Learner, arguments) -> Learner:

@@ -1,8 +1,10 @@
 """The best schemes of a network within a budget, from little memory to all of it: planned, then linked for a board.
 
-schemes/search.py chooses; this file tells it what a scheme really needs. In the loop a program is planned only until it
-fits its budget, with a usual stack, and nothing is linked. The schemes that are kept are then made as `compile --sram`
-makes them, so their figures are exact; one that turns out not to fit is replaced by the next best.
+schemes/search.py chooses; this file tells it what a scheme really needs. The head alone is linked first: it says
+whether anything fits at all, and how much code there is. In the loop a program is planned only until it fits its
+budget, with a usual stack and the head's code, and nothing is linked. The schemes that are kept are then made as
+`compile --sram` makes them, so their figures are exact; one that turns out not to fit is replaced by the next best.
+Instructions and energy are always estimates.
 """
 
 from __future__ import annotations
@@ -10,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from insitu.deploy.auto import CODE, HOST, host_bytes
+from insitu.boards import Board
+from insitu.codegen import Program
+from insitu.deploy.auto import HOST, host_bytes
 from insitu.deploy.budget import Need as Linked
-from insitu.deploy.budget import amounts, kb
-from insitu.deploy.deployment import deploy
+from insitu.deploy.budget import amounts
+from insitu.deploy.deployment import Deployment, deploy, deploy_program
 from insitu.deploy.estimate import estimated
 from insitu.deploy.limits import Limits
 from insitu.deploy.lowering import STEPS
 from insitu.deploy.programs import LINKED_SRAM, Programs, bare_sram
-from insitu.errors import BudgetError, Error
+from insitu.errors import BoardError, BudgetError, Error
 from insitu.graph import Graph
 from insitu.planner import plan
 from insitu.schemes.contribution import Contribution
@@ -43,7 +47,8 @@ class Point:
     score: float
     sram_bytes: int
     flash_bytes: int
-    step_instructions: int | None = None
+    step_instructions: int | None = None  # estimated
+    step_millijoules: float | None = None  # estimated, where the board's profile says what it takes
     linked: bool = False
     budget_bytes: int | None = None  # of SRAM, that the program was made for; None: there is no board
 
@@ -52,43 +57,51 @@ class Point:
 
     @property
     def found(self) -> Found:
-        return Found(self.scheme, self.score, Need(self.sram_bytes))
+        return Found(self.scheme, self.score, self.need)
+
+    @property
+    def need(self) -> Need:
+        return Need(self.sram_bytes, self.flash_bytes, self.step_instructions or 0)
 
 
-def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution, instructions: int = 0,
+def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution, step: StepLimit | None = None,
          points: int = POINTS) -> list[Point]:  # fmt: skip
     """The front, from the head to the best scheme within the limits; a BudgetError if not even the head fits."""
-    planned = 0
+    planned, step = 0, step or StepLimit()
+    most = Need(limits.sram or 0, limits.flash or 0, step.instructions_on(limits.board))
+    head = head_of(parts, limits, most)
     with bar() as report:
 
         def measure(scheme: Scheme, budget: Need) -> Need | None:
             nonlocal planned
+            if not scheme.updates:
+                return head and head.need
             planned += 1
             report(f"planning {len(scheme.updates)} trained layers", planned, max(planned + 1, 3 * points))
-            return measured(replace(parts, scheme=scheme), limits, budget)
+            return measured(replace(parts, scheme=scheme), limits, budget, head.code if head else 0)
 
-        model = Model(layers, table, bytes_of(parts.recipe))
-        searching = Search(model, measure, floor_of(parts, limits))
-        budgets = budgets_of(searching, limits, instructions, points)
-        made = [point_of(searching, budget, parts, limits) for budget in budgets]
-    if limits.sram and made[0].sram_bytes > limits.sram:  # a few bytes more than a usual program
-        raise _impossible(Need(made[0].sram_bytes, made[0].flash_bytes), limits, instructions)
+        if head is None or not head.need.within(most):
+            raise impossible(head, limits, step)
+        searching = Search(Model(layers, table, bytes_of(parts.recipe)), measure, head.floor)
+        budgets = budgets_of(searching, head.need, most, points)
+        made = [point for budget in budgets if (point := point_of(searching, budget, parts, limits))]
     kept = not_beaten([p.found for p in made])
     return named([next(p for p in made if p.found == f) for f in kept])
 
 
-def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits) -> Point:
-    """The best scheme that fits a budget, linked if the board can be linked for."""
-    less = 0  # bytes that stack and code need beyond a usual program's
+def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits) -> Point | None:
+    """The best scheme that fits a budget, linked if the board can be linked for; None if no program of it does."""
+    left = budget  # without what stack and code need beyond an estimate
     for _ in range(AGAIN):
-        found = searching.best(replace(budget, sram=budget.sram - less))
+        found = searching.best(left)
         if found is None or not found.scheme.updates:
             break
         point = linked(parts, found, limits, budget)
-        if point.sram_bytes <= budget.sram:
+        if point.need.within(budget):
             return point
-        less += point.sram_bytes - budget.sram
-    return linked(parts, Found(HEAD, 0.0, searching.head or Need(0)), limits, budget)
+        left = left.less(point.need, budget)
+    head = linked(parts, Found(HEAD, 0.0, searching.head or Need(0)), limits, budget)
+    return head if head.need.within(budget) else None
 
 
 def named(points: list[Point]) -> list[Point]:
@@ -113,34 +126,17 @@ def whole_of(searching: Search, most: int) -> int:
     return most if need is None else min(most, need.sram)
 
 
-def budgets_of(searching: Search, limits: Limits, instructions: int, points: int) -> list[Need]:
+def budgets_of(searching: Search, head: Need, most: Need, points: int) -> list[Need]:
     """Steps from what the head needs to all that is allowed, or that everything needs if that is less."""
-    flash, head = limits.flash or 0, searching.head
-    most = limits.sram or (max(2 * head.sram, HOST) if head else 0)
-    if head is None or not head.within(Need(most, flash, instructions)):
-        raise _impossible(head, limits, instructions)
-    most = max(head.sram, whole_of(searching, most))
-    return [Need(head.sram + (most - head.sram) * k // points, flash, instructions) for k in range(points + 1)]
-
-
-def _impossible(head: Need | None, limits: Limits, instructions: int) -> BudgetError:
-    if head is None:
-        return BudgetError("nothing of this model can be trained", hint="insitu check MODEL says why")
-    needs = f"{kb(head.sram)} of SRAM and {kb(head.flash)} of flash"
-    if instructions and head.instructions > instructions:
-        return BudgetError(f"even the head alone takes about {head.instructions:,} instructions per step",
-                           hint=option(instructions=head.instructions))  # fmt: skip
-    board = limits.board
-    whole = Limits(board, board.sram.bytes, board.flash.bytes) if board else Limits()
-    need = Linked(head.sram, head.flash, None)  # type: ignore[arg-type]
-    hint = option(**amounts(need, limits, whole)) if need.fits(whole) else "a larger board or a smaller model"
-    return BudgetError(f"even the head alone needs {needs}", hint=hint)
+    allowed = most.sram or max(2 * head.sram, HOST)
+    top = max(head.sram, whole_of(searching, allowed))
+    return [replace(most, sram=head.sram + (top - head.sram) * k // points) for k in range(points + 1)]
 
 
 # what a scheme needs ----------------------------------------------------------------------------
 
 
-def measured(parts: Parts, limits: Limits, budget: Need) -> Need | None:
+def measured(parts: Parts, limits: Limits, budget: Need, code: int) -> Need | None:
     """The memory of a program that is planned only until it fits the budget, or the least that the planner reaches,
     and about how many instructions a step takes; None if it cannot be trained."""
     try:
@@ -149,8 +145,7 @@ def measured(parts: Parts, limits: Limits, budget: Need) -> Need | None:
             return Need(host_bytes(graphs), constants(graphs))
         programs = Programs(graphs)
         program = replace(programs.lowered_to(programs.rooms(budget.sram)[0]), in_place=True)
-        steps = _step(estimated(program.plans, limits.board.core))
-        return Need(bare_sram(program) + LINKED_SRAM, program.const_bytes + CODE, steps)
+        return Need(bare_sram(program) + LINKED_SRAM, program.const_bytes + code, steps_of(program, limits.board))
     except Error:
         return None
 
@@ -159,24 +154,103 @@ def constants(graphs: Mapping[str, Graph]) -> int:
     return sum({name: array.nbytes for g in graphs.values() for name, array in g.constants.items()}.values())
 
 
-def _step(counts: Mapping[str, int]) -> int:
+def steps_of(program: Program, board: Board) -> int:
+    """About how many instructions a step takes."""
+    counts = estimated(program.plans, board.core)
     return next(counts[verb] for verb in STEPS if verb in counts)
-
-
-def floor_of(parts: Parts, limits: Limits) -> int:
-    """The arena if only the head is trained: the forward pass needs it anyhow."""
-    graphs = replace(parts, scheme=HEAD).graphs()
-    if limits.board is None:
-        return max(plan(g).arena_bytes for g in graphs.values())
-    return Programs(graphs).least.arena_bytes
 
 
 def linked(parts: Parts, found: Found, limits: Limits, budget: Need) -> Point:
     """A point of the front, made as `compile` makes it with this budget as `sram`."""
     if limits.board is None:
         return Point(found.scheme, found.gain, found.need.sram, found.need.flash)
-    allowed = replace(limits, sram=budget.sram, aims=(budget.sram,), prefer="balance")
-    done = deploy(replace(parts, scheme=found.scheme).graphs(), allowed)
-    steps = _step(estimated(done.program.plans, limits.board.core))
-    return Point(found.scheme, found.gain, done.sram_bytes, done.flash_bytes, steps, done.firmware is not None,
-                 max(budget.sram, done.sram_bytes))  # fmt: skip
+    done = deploy(replace(parts, scheme=found.scheme).graphs(), quickest(limits, budget.sram))
+    steps = steps_of(done.program, limits.board)
+    return Point(found.scheme, found.gain, done.sram_bytes, done.flash_bytes, steps, limits.board.millijoules(steps),
+                 done.firmware is not None, max(budget.sram, done.sram_bytes))  # fmt: skip
+
+
+def quickest(limits: Limits, sram: int | None) -> Limits:
+    """As `compile --sram` has it: the fewest instructions within so many bytes."""
+    return replace(limits, sram=sram, aims=(sram,) if sram else (), prefer="balance")
+
+
+# the head alone: the least that there is --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head alone: what it needs, how much of its SRAM is the arena, and how much of its flash is code."""
+
+    need: Need
+    floor: int
+    code: int = 0
+
+    @staticmethod
+    def of(made: Deployment, floor: int) -> Head:
+        assert made.limits.board is not None
+        need = Need(made.sram_bytes, made.flash_bytes, steps_of(made.program, made.limits.board))
+        return Head(need, floor, made.flash_bytes - made.program.const_bytes)
+
+
+def head_of(parts: Parts, limits: Limits, most: Need) -> Head | None:
+    """The head in the least memory, linked for a board; if that does not fit, with the fewest instructions, which needs
+    less flash too. None if it cannot be trained."""
+    try:
+        graphs = replace(parts, scheme=HEAD).graphs()
+        if limits.board is None:
+            return Head(Need(host_bytes(graphs), constants(graphs)), max(plan(g).arena_bytes for g in graphs.values()))
+        program = Programs(graphs).least
+        least = Head.of(deploy_program(program, limits), program.arena_bytes)
+        if least.need.within(most):
+            return least
+        quick = Head.of(deploy(graphs, quickest(limits, limits.sram)), program.arena_bytes)
+        return quick if quick.need.within(most) or quick.need.within(replace(most, instructions=0)) else least
+    except Error:
+        return None
+
+
+def impossible(head: Head | None, limits: Limits, step: StepLimit) -> BudgetError:
+    """What the head alone needs, and options that are enough for it."""
+    if head is None:
+        return BudgetError("nothing of this model can be trained", hint="insitu check MODEL says why")
+    need, board = head.need, limits.board
+    if Need(need.sram, need.flash).within(Need(limits.sram or 0, limits.flash or 0)):
+        return step.impossible(need.instructions, board)
+    whole = Limits(board, board.sram.bytes, board.flash.bytes) if board else Limits()
+    wanted = Linked(need.sram, need.flash, None)  # type: ignore[arg-type]
+    hint = option(**amounts(wanted, limits, whole)) if wanted.fits(whole) else "a larger board or a smaller model"
+    return BudgetError(f"even the head alone needs {need.sram:,} B of SRAM and {need.flash:,} B of flash", hint=hint)
+
+
+# what a step may take ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StepLimit:
+    """The most instructions of a step, or the most energy; 0: no limit. Both are estimated, for a board alone."""
+
+    instructions: int = 0
+    millijoules: float = 0.0
+
+    def instructions_on(self, board: Board | None) -> int:
+        """The limit in instructions; energy becomes instructions by the board's profile."""
+        if not self.instructions and not self.millijoules:
+            return 0
+        if board is None:
+            raise BoardError("what a step takes is estimated for a board", hint=option(board="NAME"))
+        each = board.millijoules(1)
+        if self.millijoules and each is None:
+            hint = f"{option(instructions='N')}, or mw_per_mhz in a profile of your own"
+            raise BoardError("its data sheet does not say what it takes while it runs", where=board.name, hint=hint)
+        energy = [max(1, int(self.millijoules / each * (1 + 1e-9)))] if self.millijoules and each else []
+        return min(filter(None, [self.instructions, *energy]))
+
+    def impossible(self, steps: int, board: Board | None) -> BudgetError:
+        energy = board and board.millijoules(steps)
+        about = f", {energy:.3g} mJ by estimate" if energy else ""
+        short: dict[str, int | str] = {"instructions": steps} if self.instructions and steps > self.instructions else {}
+        if self.millijoules and energy and energy > self.millijoules:
+            short["millijoules"] = f"{energy * 1.01:.3g}"
+        return BudgetError(f"even the head alone takes about {steps:,} instructions per step{about}",
+                           hint=option(**short))  # fmt: skip

@@ -27,6 +27,7 @@ from insitu.learner.file import state_of
 from insitu.learner.learner import Learner
 from insitu.learner.seen import Seen, class_means
 from insitu.ops.channels import merge_channels
+from insitu.schemes.scheme import read_scheme
 from insitu.schemes.search import HEAD as HEAD_ALONE
 from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD, reserve_head
@@ -43,9 +44,7 @@ def relinked(learner: Learner, limits: Limits, grad: str | None = None, most: in
     most    the number of classes that it may get
     rows    its first input arrives row by row
     """
-    assert learner.parts is not None  # a file has them
-    grad, rows = grad or usual_gradients(limits.board), rows or learner.recipe.rows
-    parts = replace(learner.parts, recipe=replace(learner.recipe, grad=grad, rows=rows))
+    parts = _for_board(learner, limits, grad, rows)
     starts = (
         list(fitting(parts, state_of(learner), limits)) if parts.scheme.rests else [Start(parts, state_of(learner))]
     )
@@ -53,6 +52,35 @@ def relinked(learner: Learner, limits: Limits, grad: str | None = None, most: in
         with suppress(BudgetError):
             return _linked(learner, start, limits, most)
     return _linked(learner, starts[-1], limits, most)
+
+
+def _for_board(learner: Learner, limits: Limits, grad: str | None, rows: bool) -> Parts:
+    """With what a board's program may have of its own; on this machine a learner stays as it is."""
+    assert learner.parts is not None  # a file has them
+    if limits.board is None:
+        return learner.parts
+    grad, rows = grad or usual_gradients(limits.board), rows or learner.recipe.rows
+    return replace(learner.parts, recipe=replace(learner.recipe, grad=grad, rows=rows))
+
+
+def learned_parts(learner: Learner, limits: Limits, grad: str | None = None, most: int | None = None,
+                  rows: bool = False) -> Parts:  # fmt: skip
+    """The network with what was learned in its weights, for any scheme."""
+    parts = _for_board(learner, limits, grad, rows)
+    learned = replace(parts, forward=with_learned(parts, state_of(learner)))
+    return learned if most is None else with_room(learned, most)
+
+
+def with_scheme(learner: Learner, scheme: str) -> Learner:
+    """The same learner on this machine, training another scheme from now on; it starts from what was learned."""
+    learned = learned_parts(learner, Limits())
+    parts = replace(learned, scheme=read_scheme(scheme, trainable(learned.forward)))
+    graphs = parts.graphs()
+    first = {name: array for g in graphs.values() for name, array in g.state.items()}
+    notes = tuple(note for note in learner.notes if not note.startswith("scheme auto"))
+    made = Learner(starting_from(graphs, {**first, **kept(parts, state_of(learner))}), parts=parts, notes=notes)
+    made.known, made.lesson, made.seen = learner.known, learner.lesson, class_means(learner)
+    return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from insitu.terminal.table import size, table
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 360, 70, 50
 PICTURE, KEPT = "front.svg", "measured.json"  # the picture, and what was measured, to go on from
-HEADERS = ("scheme", "SRAM", "flash", "per step", "score", "trained")
+HEADERS = ("scheme", "SRAM", "flash", "per step", "energy", "score", "trained")
 
 
 def front_table(points: Sequence[Point]) -> str:
@@ -26,7 +26,9 @@ def _row(p: Point) -> tuple[str, ...]:
     biases = sum(u.bias for u in p.scheme.updates)
     trained = f"the head, {biases} biases, {weights} weights" if p.scheme.updates else "the head"
     about = "" if p.linked else "~"
-    return p.scheme.name, about + size(p.sram_bytes), about + size(p.flash_bytes), steps, f"{p.score:.2f}", trained
+    energy = "-" if p.step_millijoules is None else f"~{p.step_millijoules:.3g} mJ"
+    sizes = (about + size(p.sram_bytes), about + size(p.flash_bytes))
+    return p.scheme.name, *sizes, steps, energy, f"{p.score:.2f}", trained
 
 
 def check_found(folder: Path) -> Path:

@@ -50,6 +50,19 @@ class Need:
         pairs = zip((self.sram, self.flash, self.instructions), (budget.sram, budget.flash, budget.instructions))
         return all(not most or need <= most for need, most in pairs)
 
+    def less(self, need: Need, budget: Need) -> Need:
+        """This budget without what a program turned out to need beyond `budget`."""
+        return Need(
+            _less(self.sram, need.sram - budget.sram),
+            _less(self.flash, need.flash - budget.flash),
+            _less(self.instructions, need.instructions - budget.instructions),
+        )
+
+
+def _less(most: int, over: int) -> int:
+    """A limit without so much; no limit stays none."""
+    return max(1, most - max(0, over)) if most else 0
+
 
 Measure = Callable[[Scheme, Need], Need | None]  # of a program for this budget; None: it cannot be trained
 
