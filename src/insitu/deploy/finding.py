@@ -99,7 +99,7 @@ def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits) -> P
         point = linked(parts, found, limits, budget)
         if point.need.within(budget):
             return point
-        left = left.less(point.need, budget)
+        left = budget.less(point.need, found.need)
     head = linked(parts, Found(HEAD, 0.0, searching.head or Need(0)), limits, budget)
     return head if head.need.within(budget) else None
 

@@ -50,12 +50,12 @@ class Need:
         pairs = zip((self.sram, self.flash, self.instructions), (budget.sram, budget.flash, budget.instructions))
         return all(not most or need <= most for need, most in pairs)
 
-    def less(self, need: Need, budget: Need) -> Need:
-        """This budget without what a program turned out to need beyond `budget`."""
+    def less(self, need: Need, estimate: Need) -> Need:
+        """This budget without what a program needs beyond its estimate: what was too large is not found in it again."""
         return Need(
-            _less(self.sram, need.sram - budget.sram),
-            _less(self.flash, need.flash - budget.flash),
-            _less(self.instructions, need.instructions - budget.instructions),
+            _less(self.sram, need.sram - estimate.sram),
+            _less(self.flash, need.flash - estimate.flash),
+            _less(self.instructions, need.instructions - estimate.instructions),
         )
 
 
