@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import insitu
+from insitu.cli import main
 from insitu.devices.device import Updates
 from insitu.devices.rungs import rung
 from insitu.errors import DeviceError, GraphError, SchemeError
@@ -71,3 +74,32 @@ def test_what_cannot_be_together_is_told(together):
         compiled("head+last:2", batch=2)
     with pytest.raises(DeviceError, match="was not compiled with the scheme last:1"):
         rung(together.device, "last:1")
+
+
+def test_fit_on_a_rung_learns_the_bytes_of_a_program_of_its_own(together, apart):
+    arrays = updates(together).arrays
+    asked = {"epochs": 2, "rate": 0.05, "schedule": "constant", "warmup": 0}
+    single = apart["head"].on("host")
+    single.device.reset()
+    there = single.fit(*arrays, **asked)
+    wanted = single.device.state()
+    for place in ("emulator", "host"):
+        with together.on(place) as board:
+            before = board.device.state()
+            assert board.rung("head").fit(*arrays, **asked).loss == there.loss
+            after = board.device.state()
+            assert all(np.array_equal(after[n], a) for n, a in wanted.items())
+            assert all(np.array_equal(after[n], before[n]) for n in after if n not in wanted)
+
+
+def test_a_folder_is_run_on_a_rung_and_its_readme_says_how(together, tmp_path, capsys):
+    together.write(tmp_path / "build")
+    line = next(line for line in (tmp_path / "build" / "README.md").read_text().splitlines() if "--rung" in line)
+    assert "`net_train_step_head`" in line and "insitu run . --rung head --data FILE" in line
+    steps = {}
+    for more in ([], ["--rung", "head"], ["--rung", "bias:2"]):
+        assert main(["run", str(tmp_path / "build"), "--steps", "2", *more, "--json"]) == 0
+        steps[" ".join(more)] = json.loads(capsys.readouterr().out)["train_step_instructions"]
+    assert steps["--rung head"] < steps["--rung bias:2"] < steps[""]
+    assert main(["run", str(tmp_path / "build"), "--steps", "2", "--rung", "full"]) == 1
+    assert "was not compiled with the scheme full" in capsys.readouterr().err

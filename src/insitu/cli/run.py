@@ -22,6 +22,7 @@ EXAMPLES = """\
   insitu run build/ --steps 10                           on random samples, to measure a step
   insitu run build/ --on serial:/dev/ttyACM0 --data x.npz  on the board
   insitu run build/ --on serial:socket://10.0.0.7:2000 --steps 2  on a board behind a network adapter
+  insitu run build/ --rung head --data x.npz             with the smallest of several schemes in one image
   insitu run build/ --on qemu --steps 2                  on another emulator, if QEMU is installed
 """
 
@@ -37,6 +38,9 @@ def arguments(parser) -> None:
     )
     groups.data.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
     add_course(groups.how)
+    groups.how.add_argument(
+        "--rung", metavar="S", help="one of the schemes of `compile --scheme head+ladder:7+...` (the largest)"
+    )
     add_place(groups.board)
     groups.output.add_argument(
         "--save", type=saved_file, metavar="FILE", help="write the state when done, every few minutes, and at Ctrl-C"
@@ -103,13 +107,14 @@ def opened(arguments):
     patience = {"limit": arguments.limit, "timeout": arguments.timeout, "baud": arguments.baud}
     with stage(f"building and starting the firmware on {arguments.on}"):
         learner = open_folder(arguments.folder, arguments.on, **patience)
-    if arguments.load:
-        try:
+    try:
+        learner = learner.rung(arguments.rung) if arguments.rung else learner
+        if arguments.load:
             with stage(f"sending the state {arguments.load}"):
                 learner.load(arguments.load)
-        except BaseException:
-            learner.close()
-            raise
+    except BaseException:
+        learner.close()
+        raise
     return learner
 
 

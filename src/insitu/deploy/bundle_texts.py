@@ -5,6 +5,7 @@ from __future__ import annotations
 from insitu.boards import Board
 from insitu.codegen import Program, c
 from insitu.deploy import IN_PLACE, Deployment
+from insitu.devices.device import STEP
 from insitu.graph import Value
 
 REFUSED, SKETCH_REFUSED = 'printf("refused\\n");', 'Serial.println("refused");'
@@ -30,7 +31,7 @@ constants. No malloc, no libm, no recursion.
 library for the board; the folder is also a package for CMake, Arduino, PlatformIO, Zephyr and ESP-IDF. \
 `-ffp-contract=off` keeps the results the same to the \
 byte on every machine.
-{_state_words(deployment)}{_lowered_words(deployment)}{_rows_words(program)}{_firmware_words(deployment)}
+{_state_words(deployment)}{_lowered_words(deployment)}{_rows_words(program)}{_rungs_words(program)}{_firmware_words(deployment)}
 """
 
 
@@ -50,6 +51,18 @@ def _rows_words(program: Program) -> str:
     return (
         "* The image arrives row by row and is never held as a whole: call `_begin`, then `_rows` as rows arrive, then "
         "`_end`. Each returns a code; a call out of order is refused and changes nothing.\n"
+    )
+
+
+def _rungs_words(program: Program) -> str:
+    """How one of several schemes is chosen, if there are several."""
+    lower = [verb for verb in program.plans if verb.startswith(f"{STEP}_")]
+    if not lower:
+        return ""
+    calls = ", ".join(f"`net_{verb}`" for verb in lower)
+    return (
+        f"* Several schemes: `net_{STEP}` trains the largest, {calls} train less, and every call may choose. "
+        f"`insitu run . --rung {lower[0].removeprefix(f'{STEP}_')} --data FILE` trains with one of them.\n"
     )
 
 

@@ -25,7 +25,7 @@ from insitu.learner.fitting import Run, batch_of, check_run, fit
 from insitu.learner.given import given_samples, kept, one_or_more, pair, read_state
 from insitu.learner.history import History
 from insitu.learner.measures import measured
-from insitu.learner.moving import linked, moved
+from insitu.learner.moving import linked, moved, on_rung
 from insitu.learner.naming import follow_board, say_left_out, say_numbers, several, take_names
 from insitu.learner.owner import Owner
 from insitu.learner.places import HOST, Patience
@@ -90,6 +90,12 @@ class Learner(Owner):
             made = linked(self, board, byte_count(store, "store"), max_classes, rows)
             return made.on(place, limit=limit, timeout=timeout, baud=baud)
         return moved(self, place, board, Patience(limit, timeout, baud))
+
+    def rung(self, scheme: str) -> Learner:
+        """The same learner on the same device, training only one of the schemes that its program was compiled with
+        (`scheme="head+ladder:22"`): `learner.on("emulator").rung("head").fit(x, y)`. The others go on from there.
+        """
+        return on_rung(self, scheme)
 
     def info(self) -> dict[str, int]:
         """Bytes: arena_bytes, arena_lower_bound_bytes, state_bytes, const_bytes."""

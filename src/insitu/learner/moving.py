@@ -12,7 +12,8 @@ from insitu.boards import Board
 from insitu.codegen import emit_program
 from insitu.deploy import Deployment, limits_of
 from insitu.deploy.budget import check_budget
-from insitu.devices.device import Device
+from insitu.devices.device import STEP, Device
+from insitu.devices.rungs import rung
 from insitu.errors import BoardError
 from insitu.learner.here import checked
 from insitu.learner.places import HOST, Patience, open_in_folder, open_place
@@ -73,3 +74,15 @@ def linked(learner: Learner, board: str | Board | None, store: int | None, most:
         raise _already_linked()
     chosen = board or (learner.deployed.limits.board if learner.deployed else None)
     return relinked(learner, limits_of(chosen, None, None, store=store), most=most, rows=rows)
+
+
+def on_rung(learner: Learner, scheme: str) -> Learner:
+    """The same learner on the same device, whose step is that of one of its program's smaller schemes."""
+    device, parts = rung(learner.device, scheme), learner.parts
+    graphs = {verb: g for verb, g in learner.graphs.items() if not verb.startswith(STEP)}
+    lower = next((low for low in parts.scheme.lower if low.verb == device.verb), None) if parts else None
+    made = type(learner)({**graphs, STEP: learner.graphs[device.verb]}, classes=learner.classes,
+                         parts=replace(parts, scheme=lower) if parts and lower else parts, notes=learner.notes,
+                         deployed=learner.deployed, site=replace(learner.site, device=device))  # fmt: skip
+    made.known, made.lesson, made.seen = learner.known, learner.lesson, learner.seen
+    return made
