@@ -187,6 +187,12 @@ def test_an_attribute_of_the_wrong_kind_is_an_error_that_names_it(wrong):
         parse(GRAPH.format(wrong))
 
 
+@pytest.mark.parametrize("large", ["[2147483648, 1]", "[1, -2147483648]"])
+def test_an_attribute_that_is_too_large_is_refused_with_the_limit(large):
+    with pytest.raises(GraphError, match="stride must be two integers of 32 bits, not"):
+        parse(GRAPH.format(large))
+
+
 def test_a_file_with_a_wrong_attribute_is_refused_by_name(tmp_path):
     path = save(parse(GRAPH.format("[2, 2]")), tmp_path / "m.insitu")
     with zipfile.ZipFile(path) as z:

@@ -304,11 +304,11 @@ ATTRIBUTES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "float": ("a number", _is_number),
     "bool": ("true or false", lambda value: isinstance(value, bool | int)),
     "str": ("text", lambda value: isinstance(value, str)),
-    "Pair": ("two integers", _all(_is_integer, 2)),
-    "Padding": ("four integers", _all(_is_integer, 4)),
-    "Ints": ("integers", _all(_is_integer)),
+    "Pair": ("two integers of 32 bits", _all(_is_integer, 2)),
+    "Padding": ("four integers of 32 bits", _all(_is_integer, 4)),
+    "Ints": ("integers of 32 bits", _all(_is_integer)),
     "tuple[float, ...]": ("numbers", _all(_is_number)),
-    "tuple[Pair, ...]": ("pairs of integers", _all(_all(_is_integer, 2))),
+    "tuple[Pair, ...]": ("pairs of integers of 32 bits", _all(_all(_is_integer, 2))),
 }
 
 
