@@ -37,6 +37,7 @@ COMMAND = "qemu-system-arm"
 SHIFT = 6  # an instruction takes 2**6 ns of QEMU's time
 WHOLE = "(all of it, with the protocol)"
 PATIENCE = 600.0  # seconds that an answer may take; bytes are never lost here, and asking again would be counted
+MONITOR = 30.0  # seconds for an answer of QEMU's monitor: it has nothing to compute
 REGIONS = {"flash": 2, "sram": 4}  # of the eight that an MPU has; two are for registers
 
 
@@ -129,6 +130,7 @@ class Qemu(ProcessChannel):
 
     def __init__(self, image: Image, board: Board, machine: Machine, patience: float = PATIENCE):
         self.image, self.board, self.patience, self._asked = image, board, patience, time.monotonic()
+        self._mute = False  # its monitor has not answered
         self._folder = tempfile.TemporaryDirectory()
         elf = Path(self._folder.name) / "firmware.elf"
         elf.write_bytes(image.data)
@@ -137,10 +139,10 @@ class Qemu(ProcessChannel):
             command = command_line(elf, board, machine, far.fileno())
             # a session of its own: the terminal's Ctrl-C would end QEMU in the middle of a step
             super().__init__(command, stderr=subprocess.PIPE, pass_fds=(far.fileno(),), start_new_session=True)
+        near.settimeout(MONITOR)
         with near:
             self._monitor = near.makefile("rw")
-        self._monitor.readline()
-        self.ask("qmp_capabilities")
+        self.ask("qmp_capabilities")  # the line before its answer greets
 
     def write(self, data: bytes) -> None:
         super().write(data)
@@ -173,6 +175,8 @@ class Qemu(ProcessChannel):
                 answer = json.loads(line)
                 if "return" in answer or "error" in answer:
                     return str(answer.get("return", ""))
+        except TimeoutError:
+            self._mute = True
         except OSError:
             pass
         raise self.gone()
@@ -186,10 +190,12 @@ class Qemu(ProcessChannel):
         return [int(word, 16) for line in text.splitlines() for word in line.partition(":")[2].split()]
 
     def gone(self) -> DeviceError:
-        """QEMU has ended: why."""
+        """QEMU has ended: why. Or it is ended, since it hangs."""
+        hangs = self.process.poll() is None and self._mute
         self.process.kill()
         text = self.process.stderr.read().decode(errors="replace") if self.process.stderr else ""
-        return DeviceError(f"QEMU has ended: {text.strip()[:300]}", where=self.board.name)
+        what = f"does not answer its monitor in {MONITOR:g} seconds" if hangs else f"has ended: {text.strip()[:300]}"
+        return DeviceError(f"QEMU {what}", where=self.board.name)
 
     def close(self) -> None:
         self.process.kill()

@@ -44,6 +44,8 @@ def run_epochs(feed: Feed, course: Course, epochs: range, report: Report,
     made = feed.source.sample_bytes if method.samples == 1 else feed.source.rows[0][0].nbytes
     pace = Pace(made, course.batch, feed.device.quick)
     mean = Mean(averaged(course, epochs))
+    if epochs and not feed.device.quick:  # its first update may take minutes: say what it is doing
+        report(f"epoch {epochs.start + 1} of {course.epochs}", epochs.start * len(feed), course.epochs * len(feed))
     for epoch in epochs:
         made = run_epoch(feed, course, epoch, used(method, course, feed, epoch), pace, report, threads)
         mean.add(feed.device, course.epochs - 1 - epoch)

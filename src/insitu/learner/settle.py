@@ -178,6 +178,7 @@ def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Repor
                     work=allowed(course.epochs * count, step_macs, given.effort))  # fmt: skip
     try:
         if not tries:
+            report("measuring the learning rate", 0, 0)  # on a board, that takes as long as some fifty updates
             return _untested(replace(trials, probes=QUICK[0], lead=QUICK[1]), given)
         found = _tested(trials, given, step_macs, solver) if parts else _safe(trials, given, solver)
         return replace(found, fewer=trials.work.refused)
