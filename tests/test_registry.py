@@ -1,6 +1,7 @@
 """Outside ops/ and importers/ an op is a Python name or a declared property, never a string."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,9 @@ def test_twins_take_what_their_ops_take():
         twin = op.facts.int8
         if twin is not None:
             assert twin.kind == "int8" and set(op.defaults) - {"axis"} <= set(twin.defaults), op.name
+
+
+def test_cases_say_one_per_channel_not_a_channel():
+    """`a slope a channel` is hard to read."""
+    named = [(op.name, case.name) for op in REGISTRY.values() for case in op.cases]
+    assert [n for n in named if re.search(r"\b(a|an) \w+ (a|an) \w+$", n[1])] == []

@@ -77,7 +77,7 @@ ALMOST = {
     "another slope": lambda x, c: o.mul(x, o.sigmoid(o.mul(x, c(1.1)))),
     "another function": lambda x, c: o.mul(x, o.tanh(x)),
     "another factor": lambda x, c: o.mul(o.mul(x, _one_plus_erf(x, c, 0.7)), c(0.5)),
-    "a factor a channel": lambda x, c: o.mul(o.sigmoid(x), c([1.0, 2.0, 3.0, 4.0])),
+    "one factor per channel": lambda x, c: o.mul(o.sigmoid(x), c([1.0, 2.0, 3.0, 4.0])),
     "a wider clamp": lambda x, c: o.div(o.clamp(o.add(x, c(3.0)), lo=0.0, hi=6.5), c(6.0)),
     "two values": lambda x, c: o.mul(o.tanh(x), o.sigmoid(o.abs(x))),
 }

@@ -253,9 +253,9 @@ prelu = op(
     "prelu",
     "y = x where x > 0, else slope * x; slope broadcasts against x",
     cases=[
-        Case("a slope a channel", (f32(1, 3, 2, 5), f32(5))),
+        Case("one slope per channel", (f32(1, 3, 2, 5), f32(5))),
         Case("one slope", (f32(2, 3), f32(1))),
-        Case("a slope a row", (f32(2, 3, 5), f32(3, 1))),
+        Case("one slope per row", (f32(2, 3, 5), f32(3, 1))),
     ],
 )
 prelu.may(in_place=True, parameters=Parameters(bias=None, layer=False, by_channel=False))

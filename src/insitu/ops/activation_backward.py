@@ -252,9 +252,9 @@ prelu_dx = op(
     "prelu_dx",
     "dx = g where x > 0, else slope * g; slope broadcasts against x",
     cases=[
-        Case("a slope a channel", (f32(1, 3, 2, 5), f32(1, 3, 2, 5), f32(5))),
+        Case("one slope per channel", (f32(1, 3, 2, 5), f32(1, 3, 2, 5), f32(5))),
         Case("one slope", (f32(2, 3), f32(2, 3), f32(1))),
-        Case("a slope a row", (f32(2, 3, 5), f32(2, 3, 5), f32(3, 1))),
+        Case("one slope per row", (f32(2, 3, 5), f32(2, 3, 5), f32(3, 1))),
     ],
 )
 prelu_dx.may(in_place=True)

@@ -110,7 +110,7 @@ sgd_residual_block_s8 = op(
     "w + r/256 moves by -rate (factor scale dw 2^e / s_w + decay (w + r/256)), each to the nearest 1/256",
     kind="int8",
     cases=[
-        usual("a channel a row", WEIGHTS, -36, 0.01),
+        usual("one channel per row", WEIGHTS, -36, 0.01),
         usual("depthwise, clip", DEPTHWISE, -30, 0.1, clip=1.0),
         usual("decay", WEIGHTS, -36, 0.05, decay=0.3),
         usual("groups", s8(37, 3, s=np.linspace(0.01, 0.2, 37), axis=0), -34, 0.05, clip=1.0),

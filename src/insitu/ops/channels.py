@@ -55,7 +55,7 @@ merge_channels = op(
         Case("s8", (s8(2, 3, 3, 1, s=0.1), s8(2, 3, 3, 4, s=0.1)), {"channels": (0,)}),
         Case("per channel", (s8(2, 1, 1, 3, s=(0.1, 0.2), axis=0), s8(2, 1, 1, 2, s=(0.1, 0.2), axis=0)),
              {"channels": (0, 2, 3)}),
-        Case("a scale a channel", (s8(3, 3, 2, s=(0.1, 0.2), axis=2), s8(3, 3, 1, s=(0.3,), axis=2)),
+        Case("one scale per channel", (s8(3, 3, 2, s=(0.1, 0.2), axis=2), s8(3, 3, 1, s=(0.3,), axis=2)),
              {"channels": (2, 0)}),
     ],
 )  # fmt: skip

@@ -104,7 +104,7 @@ def usual(state, *last) -> list[Case]:
 
     broken = (s8(2, s=0.1), np.array([np.nan, 1], np.float32))
     return [
-        case("a channel a row", WEIGHTS, 0.01),
+        case("one channel per row", WEIGHTS, 0.01),
         case("depthwise, clip", DEPTHWISE, 0.1, clip=1.0),
         case("middle axis, decay", MIDDLE, 0.05, decay=0.3),
         case("no scaling, decay", WHOLE, 3.0, qas=False, decay=0.1),

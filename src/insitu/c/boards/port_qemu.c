@@ -4,6 +4,7 @@
  */
 #include "boards/startup.h"
 #include "device/port.h"
+#include "isa/machine.h"
 
 typedef struct {
     volatile uint32_t data, state, control, interrupts, divider;
@@ -25,7 +26,7 @@ enum { FULL_OUT = 1, FULL_IN = 2, READ_ONLY = 6, READ_WRITE = 3 };
 volatile uint32_t port_begun, port_spent;
 static uint32_t answering;
 
-#if __ARM_ARCH >= 8
+#if INSITU_ARM_REGION_LIMITS
 static uint32_t protect(uint32_t region, uint32_t from, uint32_t to, uint32_t access, uint32_t data)
 {
     *(volatile uint32_t *)0xe000edc0u = 0x44u; /* normal memory, not cached */

@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "device/link.h"
 #include "device/port.h"
+#include "isa/machine.h"
 
 #define CAUSE (*(volatile uint32_t *)0xe000ed28u)
 #define ADDRESS_MEMORY (*(volatile uint32_t *)0xe000ed34u)
@@ -25,7 +26,7 @@ __attribute__((weak)) void port_start(void)
 
 void reset(void)
 {
-#if defined(__ARM_FP)
+#if INSITU_ARM_FPU
     volatile uint32_t *const cpacr = (volatile uint32_t *)0xe000ed88u;
     *cpacr |= 0xfu << 20;
     __asm__ volatile("dsb\n isb" ::: "memory");
@@ -60,7 +61,7 @@ __attribute__((used)) void fault_tell(uint32_t stack, uint32_t from, uint32_t at
     uint8_t frame[DEVICE_HEAD + 4 * FAULT_WORDS + LINK_CRC] = {0x80, DEVICE_FAULTED};
     __asm__ volatile("mrs %0, ipsr" : "=r"(number));
     words[0] = number;
-#if __ARM_ARCH >= 7
+#if INSITU_ARM_FAULT_CAUSES
     words[4] = CAUSE;
     words[5] = words[4] & 0x80u ? ADDRESS_MEMORY : words[4] & 0x8000u ? ADDRESS_BUS : 0;
 #endif

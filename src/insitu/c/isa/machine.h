@@ -153,4 +153,22 @@
 #define INSITU_HALF_PRODUCTS 0
 #endif
 
+/* a bare Cortex-M before main (boards/): does code use an FPU, which is off after reset? Does the core say why it
+ * trapped? Are regions of memory protection given by their limits, or as powers of two? */
+#if defined(__ARM_FP)
+#define INSITU_ARM_FPU 1
+#else
+#define INSITU_ARM_FPU 0
+#endif
+#if defined(__ARM_ARCH) && __ARM_ARCH >= 7
+#define INSITU_ARM_FAULT_CAUSES 1
+#else
+#define INSITU_ARM_FAULT_CAUSES 0
+#endif
+#if defined(__ARM_ARCH) && __ARM_ARCH >= 8
+#define INSITU_ARM_REGION_LIMITS 1
+#else
+#define INSITU_ARM_REGION_LIMITS 0
+#endif
+
 #endif
