@@ -22,6 +22,7 @@ KNOWN = {
     "stm32f405": ("cortex-m4", 192, 1024),
     "stm32f205": ("cortex-m3", 128, 1024),
     "stm32f100": ("cortex-m3", 8, 128),
+    "lm3s6965": ("cortex-m3", 64, 256),
     "nrf51822": ("cortex-m0", 16, 256),
     "nano33ble": ("cortex-m4", 256, 1024),
     "nrf52840": ("cortex-m4", 256, 1024),

@@ -22,6 +22,7 @@ from insitu.devices.requests import Channel
 
 MACHINES = {  # board -> QEMU's machine
     "stm32f405": "netduinoplus2", "stm32f205": "netduino2", "stm32f100": "stm32vldiscovery", "nrf51822": "microbit",
+    "lm3s6965": "lm3s6965evb",
 }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from ..training.small_nets import SHAPE, int8_net
 
 M3 = Board(
     "m3", "a Cortex-M3", "cortex-m3", Memory(0x20000000, 65536), Memory(0x08000000, 262144), 72, None
-)  # none of our boards has one
+)  # small, and without a port
 CORES = {"M0+": "rp2040", "M3": M3, "M4": "nrf52840", "M7": "stm32f746", "M33": "nrf5340", "M55": "corstone300",
          "RISC-V": "esp32c3"}  # fmt: skip
 KINDS = ("linear", "conv")

@@ -1,5 +1,5 @@
-/* Bytes in and out over Arm's PL011, the UART of an RP2040. Runs on rp2040js. The chip's header says where it is and sets
- * the clock.
+/* Bytes in and out over Arm's PL011, the UART of an RP2040 and of a Stellaris. Runs on rp2040js and on QEMU's
+ * lm3s6965evb. The chip's header says where it is, sets the clock, and how to wait for a byte.
  */
 #include "boards/mmio.h"
 #include "boards/startup.h"
@@ -38,6 +38,9 @@ int32_t port_read(uint8_t *to, int32_t most)
     while (got == 0) { /* a lost byte shows in the frame's CRC: the other end sends it again */
         while (got < most && !(UART_FR & UART_FR_RXFE)) {
             to[got++] = (uint8_t)UART_DR;
+        }
+        if (got == 0) {
+            chip_wait(&UART_FR, UART_FR_RXFE);
         }
     }
     return got;
