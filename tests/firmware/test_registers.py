@@ -8,10 +8,10 @@ from insitu.boards import DRIVERS, boards, chips, drivers, find_board
 
 from .svd import expanded, interrupts, pins, said, vectors, vendors
 
-# board -> the vendor's file for its chip, or the nearest one (F41x: F405 with a crypto unit; L4x5: L476 without LCD)
+# board -> the vendor's file for its chip; three have no file in any package (docs/flashing.md)
 FILES = {
-    "stm32f405": "STM32F41x.svd", "stm32f205": "STM32F20x.svd", "stm32f100": "STM32F103xx.svd",
-    "stm32l476": "STM32L4x5.svd", "stm32f746": "STM32F7x6.svd", "stm32h743": "STM32H743x.svd",
+    "stm32f405": "STM32F40x.svd", "stm32f205": "STM32F20x.svd", "stm32f100": "STM32F100xx.svd",
+    "stm32l476": "STM32L4x6.svd", "stm32f746": "STM32F7x6.svd", "stm32h743": "STM32H743x.svd",
     "stm32u5": "STM32U575.svd", "nrf51822": "nrf51.svd", "nrf52840": "nrf52840.svd", "nano33ble": "nrf52840.svd",
 }  # fmt: skip
 OTHERS = {"GPIO_": ("GPIO_", "GPIOA_", "GPIOB_", "GPIOD_", "P0_"), "FLASH_": ("FLASH_",)}
