@@ -19,6 +19,20 @@ def test_the_page_has_every_board_with_a_port():
     assert {name for name in rows() if name in boards()} == {b.name for b in boards().values() if b.port}
 
 
+def test_a_board_without_a_port_says_why_in_its_profile_and_on_the_page():
+    said = {b.name for b in boards().values() if "no port: " in b.note}
+    assert said == {b.name for b in boards().values() if not b.port}
+    assert said == set(re.findall(r"^\* \*\*(\w+)\*\*: .*(?:UART|silicon|ESP-IDF)", PAGE.read_text(), re.M))
+
+
+def test_the_page_says_with_what_the_registers_of_each_chip_were_compared():
+    part = PAGE.read_text().partition("## What the registers were compared with")[2].partition("\n## ")[0]
+    named = {
+        name for line in part.splitlines() if line.startswith("| ") for name in line[2:].split(" |")[0].split(", ")
+    }
+    assert {b.name for b in boards().values() if b.port} <= named
+
+
 def test_what_the_page_says_ran_is_what_the_tests_run():
     for board in boards().values():
         if board.port:
