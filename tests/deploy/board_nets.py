@@ -23,6 +23,23 @@ class SqueezeExcite(nn.Module):
         return scale * x if self.first else x * scale
 
 
+class SmallGated(nn.Module):
+    """One gate between a wide 1x1 layer and a strided depthwise one, written out: no draw makes exactly this."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 16, 1), nn.ReLU6(), nn.Conv2d(16, 8, 3, padding=1))
+        self.gate = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 8, 1), nn.ReLU(), nn.Conv2d(8, 8, 1), nn.Sigmoid()
+        )
+        self.down = nn.Sequential(nn.Conv2d(8, 8, 3, 2, 1, groups=8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.fc = nn.Linear(8, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.body(x)
+        return self.fc(self.down(x * self.gate(x)))
+
+
 class SpatialGate(nn.Module):
     """Multiplies the map by one number per pixel, computed from all channels."""
 

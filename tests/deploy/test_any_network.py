@@ -5,12 +5,13 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
 from torch import nn
 
 import insitu
 from insitu.errors import BudgetError, GraphError
 
-from .board_nets import CLASSES, board_net
+from .board_nets import CLASSES, SmallGated, board_net
 
 BOARDS = ("rp2040", "nrf52840", "stm32l476", "stm32f746", "nrf5340", "esp32c3", "corstone300")
 
@@ -46,6 +47,21 @@ def compiled(seed: int) -> str:
 def test_networks_with_gates_and_branches_compile_for_any_board():
     for seed in range(4):
         print(f"seed {seed}:", compiled(seed))  # the last line is the one that failed
+
+
+def test_a_squeeze_and_excitation_network_trains_its_head_on_an_rp2040_as_here():
+    for package in ("unicorn", "elftools", "ziglang"):
+        pytest.importorskip(package)
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(8, 1, 12, 12)).astype(np.float32), rng.integers(0, 10, 8).astype(np.int32)
+    made = insitu.compile(SmallGated().eval(), example=x[:1], classes=10, data=x, scheme="head", board="rp2040")
+    assert made.deployed is not None and made.deployed.fits
+    with made.on("emulator") as board:
+        for i in range(4):
+            step = x[i : i + 1], y[i : i + 1], np.float32(0.05)
+            assert board.device.run("train_step", *step)[0] == made.device.run("train_step", *step)[0]
+        assert board.device.save_state() == made.device.save_state()
 
 
 @pytest.mark.slow
