@@ -27,6 +27,7 @@ OPTIMIZERS = ("sgd", "momentum", "adam")
 ARITHMETICS = ("residual", "residual4", "stochastic", "nearest", "master")
 GRADIENTS = ("f32", "s16", "s8")
 PREFERENCES = ("balance", "memory", "speed")
+STORE_RULES = ("balanced", "oldest", "informative")
 
 
 def arguments(parser) -> None:
@@ -118,6 +119,9 @@ def add_board(group, program: bool) -> None:
             type=size,
             metavar="BYTES",
             help="on a board: flash or SRAM for samples that it collects, e.g. 64K",
+        )
+        group.add_argument(
+            "--store-rule", choices=STORE_RULES, help=f"what gives way when that is full ({STORE_RULES[0]})"
         )
     group.add_argument("--rows", action="store_true", help="the image or sound arrives row by row, never whole")
 
@@ -215,7 +219,7 @@ def build(arguments, data: str | None, schemes: bool = False):
         batch=arguments.batch, head=arguments.head, head_after=arguments.head_after, head_init=arguments.head_init,
         rounding=arguments.rounding, recipe=recipe(arguments), board=arguments.board, sram=arguments.sram,
         flash=arguments.flash, prefer=arguments.prefer, seed=arguments.seed, dump=arguments.dump,
-        max_classes=arguments.max_classes, store=arguments.store,
+        max_classes=arguments.max_classes, store=arguments.store, store_rule=arguments.store_rule,
     )  # fmt: skip
     return learner, samples
 
@@ -323,7 +327,8 @@ def life_rows(life: dict | None) -> list[tuple[str, str]]:
     each = f"{life['capacity']:,} of {size(life['latent_bytes'])} in {life['in']}"
     rows = [("samples", f"{each}, {life['classes']} classes at most")]
     if "slice_instructions" in life:
-        rows.append(("keeping one", f"{life['observe_instructions']:,} instructions at most"))
+        most = f"{life['observe_instructions']:,} instructions at most, counted with a full store"
+        rows.append(("keeping one", most))
         rows.append(("worst slice", f"{life['slice_instructions']:,} instructions ({life['slice']})"))
     return rows
 

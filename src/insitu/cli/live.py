@@ -19,6 +19,8 @@ EXAMPLES = """\
   insitu live build --data day.npz --rehearse 50                  an emulated board sees these samples, then learns
   insitu live build --data day.npz --flash board.flash            its flash is kept in a file: next time it goes on
   insitu live build --add-class squat --data squats               one class more, by name, and its samples
+  insitu live build --on serial:/dev/ttyACM0 --export kept.npz    its samples: latents with labels
+  insitu live build --on serial:/dev/ttyACM0 --erase              everything is deleted, also from its flash
   insitu compile net.onnx --classes 4 --board nrf52840 --store 64K -o build    makes such a program
 """
 
@@ -35,6 +37,12 @@ def arguments(parser) -> None:
     )
     groups.data.add_argument("--add-class", metavar="NAME", help="first of all, take a new class")
     groups.data.add_argument("--forget", metavar="NAME", help="first of all, drop a class and its samples")
+    groups.data.add_argument(
+        "--forget-unlabelled", action="store_true", help="first of all, drop samples without a label"
+    )
+    groups.data.add_argument("--erase", action="store_true",
+                             help="first of all, delete everything, also from its flash")  # fmt: skip
+    groups.data.add_argument("--export", type=Path, metavar="FILE", help="last of all, write its samples to this .npz")
     groups.how.add_argument("--rehearse", type=count, metavar="N", help="then let it learn in a bout of N steps")
     groups.how.add_argument("--rate", type=rate, metavar="R",
                             help=f"learning rate of the bout (follows from --data; {UNKNOWN} without)")  # fmt: skip
@@ -132,8 +140,12 @@ def check_flash(data: bytes, nor, path: Path) -> None:
 
 def lead(learner, life, arguments) -> None:
     """Classes that come and go; then show it samples, and let it learn."""
+    if arguments.erase:
+        life.erase()
     if arguments.forget:
         life.forget(arguments.forget)
+    if arguments.forget_unlabelled:
+        say(f"{life.forget_unlabelled():,} samples without a label dropped")
     if arguments.add_class:
         life.add_class(arguments.add_class)
     if any(life.names):
@@ -145,6 +157,10 @@ def lead(learner, life, arguments) -> None:
             life.rehearse(arguments.rehearse, rate, arguments.partial)
     if arguments.checkpoint:
         life.checkpoint()
+    if arguments.export:
+        from insitu.store.export import export_board
+
+        say(f"{life.statistics()['kept']:,} samples in {export_board(life, arguments.export)}")
 
 
 def found_rate(learner, told: Samples | None) -> float:
@@ -196,6 +212,7 @@ def seen(learner, life, place: str) -> dict:
     spent, how = energy(life, found, figures)
     return {
         "model": name, "board": board.name, "on": place, **found, "capacity": life.capacity, "in": life.life["in"],
+        "erases_in_all": life.erases(found),
         "classes": classes, "guard_accuracy": found["right"] / guards if found["guards"] else None,
         "instructions": spent, "counted": how, "millijoules": board.millijoules(spent) if spent else None,
         "slice_instructions": figures.get("life", {}).get("slice_instructions"),
@@ -229,8 +246,7 @@ def to_text(found: dict) -> str:
         ("guards", outcome(found)),
         ("drift", drift_words(found)),
         ("bouts", f"{found['bouts']}, {found['undone']} rolled back, {found['steps']} steps; now {doing}"),
-        ("flash", f"{found['wear']} erases of a segment at most, {found['wear_sum']} in all"
-                  + (f", {found['failures']} operations failed" if found["failures"] else "")),
+        ("flash", worn(found)),
         *_energy_rows(found),
     ]  # fmt: skip
     kept = [
@@ -238,6 +254,18 @@ def to_text(found: dict) -> str:
         for k, c in enumerate(found["classes"])
     ]
     return f"{pairs(rows)}\n\n{table(('class', 'labelled', 'to learn from', 'guards', 'in use'), kept)}"
+
+
+def worn(found: dict) -> str:
+    """Erases of pages, of the samples' and of the checkpoints'."""
+    if not found["erases_in_all"] and not found["failures"]:
+        return "no page erased yet" if found["in"] == "flash" else "not used"
+    most = (found["checkpoints"] + 1) // 2  # two banks, in turn
+    failed = f"; {found['failures']} operations failed" if found["failures"] else ""
+    kept = found["erases_in_all"] - found["bank_erases"]
+    return (f"{found['erases_in_all']} erases of pages in all: {kept} for samples "
+            f"({found['wear']} of a page at most), {found['bank_erases']} for {found['checkpoints']} checkpoints "
+            f"({most} of a page at most){failed}")  # fmt: skip
 
 
 def drift_words(found: dict) -> str:

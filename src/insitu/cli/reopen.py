@@ -14,7 +14,8 @@ OWN = {
     "decay": 0.0, "smoothing": 0.0, "mean": None, "std": None, "size": None, "raw_pixels": False, "audio": None,
     "motion": None, "crop": None, "camera": "rgb", "rounding": None,
 }  # fmt: skip
-ON_A_BOARD = {"max_classes": None, "store": None, "rows": False}  # options of the program, not of what was learned
+# options of the program, not of what was learned
+ON_A_BOARD = {"max_classes": None, "store": None, "store_rule": None, "rows": False}
 
 
 def reopen(arguments, data: str | None, schemes: bool = False) -> tuple[Learner, Samples | None]:
@@ -52,6 +53,6 @@ def linked(learner: Learner, arguments) -> Learner:
     from insitu.deploy import limits_of
     from insitu.learner.relinked import relinked
 
-    store, most = (getattr(arguments, name, None) for name in ("store", "max_classes"))
-    limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer, store)
+    store, rule, most = (getattr(arguments, name, None) for name in ("store", "store_rule", "max_classes"))
+    limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer, store, rule)
     return relinked(learner, limits, arguments.grad, most, arguments.rows)

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from insitu.codegen.program import Program
 
 # bytes of the structs in c/device/rules.h and life.h
-RECORD, CLASS, PAST, NOW, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 136, 12, 16, 28
+RECORD, CLASS, PAST, NOW, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 160, 12, 16, 28
+WORD = 4  # the wear of the banks, at the end of a checkpoint
 MOST_PAGES = 16  # of a segment
 LEAST_SEGMENTS = 4  # one is always empty, one is for what was dropped
 MOST_RECORDS = 16_384
+STORE_RULES = ("balanced", "oldest", "informative")  # what gives way when a store is full: store/rules.py
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Life:
     pages: Pages | None = None  # of the flash that holds samples and checkpoints; None: samples in SRAM, no checkpoints
     flash_end: int = 0  # the first address behind them
     first: tuple[LifeClass, ...] = ()  # classes that were learned elsewhere
+    rule: str = STORE_RULES[0]  # what gives way when the store is full
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +130,7 @@ class Layout:
         """A checkpoint's place, in whole pages."""
         if not self.life.pages:
             return 0
-        life = PAST + self.classes * (CLASS + 4 * self.features) + RECORD * (self.capacity + 1)
+        life = PAST + self.classes * (CLASS + 4 * self.features) + RECORD * (self.capacity + 1) + WORD
         return _up(_up(BANK_HEAD, self.word) + self.state_bytes + life, self.life.pages.bytes)
 
     @property
@@ -158,7 +161,8 @@ class Layout:
         return {
             "capacity": self.capacity, "classes": self.classes, "features": self.features,
             "latent_bytes": self.latent_bytes, "slot_bytes": self.slot_bytes, "store_bytes": self.life.store_bytes,
-            "in": "flash" if self.life.pages else "SRAM", "segments": self.segments, "bank_bytes": self.bank_bytes,
+            "in": "flash" if self.life.pages else "SRAM", "segments": self.segments,
+            "segment_pages": self.segment_pages, "bank_bytes": self.bank_bytes,
             "origin": self.origin if self.life.pages else None, "flash_bytes": self.flash_bytes,
             "page_bytes": self.life.pages.bytes if self.life.pages else 0, "word_bytes": self.word,
         }  # fmt: skip

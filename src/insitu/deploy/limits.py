@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from insitu.boards import Board, find_board
+from insitu.codegen.life_layout import STORE_RULES
 from insitu.errors import BoardError
 from insitu.terminal.wording import either, option
 
@@ -25,6 +26,7 @@ class Limits:
     prefer: str = "memory"
     aims: tuple[int, ...] = ()
     store: int | None = None  # bytes for samples that the program keeps itself; None: it keeps none
+    store_rule: str = STORE_RULES[0]  # what gives way when that is full
 
     def has(self, memory: str, amount: str) -> str:
         """`stm32f746 has 256 KB`, or `102 KB available` if the limit is less than the board's memory."""
@@ -40,8 +42,9 @@ def usual_gradients(board: Board | None) -> str:
 
 
 def limits_of(board: str | Board | None, sram: int | None, flash: int | None, prefer: str = PREFERENCES[0],
-              store: int | None = None) -> Limits:  # fmt: skip
+              store: int | None = None, store_rule: str | None = None) -> Limits:  # fmt: skip
     """The limits for a board: all of its memory, or `sram` and `flash` bytes of it, `store` of them for samples."""
+    _check_rule(store_rule, store)
     if prefer not in PREFERENCES:
         raise BoardError(f"prefer is {prefer!r}, which is unknown", hint=", ".join(PREFERENCES))
     if board is None or board == "host":
@@ -54,7 +57,15 @@ def limits_of(board: str | Board | None, sram: int | None, flash: int | None, pr
         if wanted is not None and wanted > memory.bytes:
             raise BoardError(f"{found.name} has {memory.bytes:,} bytes of {name}, not {wanted:,}")
     whole = sram or found.sram.bytes
-    return Limits(found, whole, flash or found.flash.bytes, prefer, aims_of(found, sram, prefer), store)
+    rule = store_rule or STORE_RULES[0]
+    return Limits(found, whole, flash or found.flash.bytes, prefer, aims_of(found, sram, prefer), store, rule)
+
+
+def _check_rule(rule: str | None, store: int | None) -> None:
+    if rule is not None and rule not in STORE_RULES:
+        raise BoardError(f"the rule of a store is {rule!r}, which is unknown", hint=", ".join(STORE_RULES))
+    if rule is not None and store is None:
+        raise BoardError("a rule says what gives way in a store, and there is none", hint=option(store="64K"))
 
 
 def aims_of(board: Board, sram: int | None, prefer: str) -> tuple[int, ...]:

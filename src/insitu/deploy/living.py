@@ -1,7 +1,7 @@
 """What the life of a living program costs: the instructions of a sample, and of the longest slice of a bout.
 
-Counted on an emulated core with random samples, from the request to its answer, the protocol included. A slice is one
-call of `net_rehearse`: a main loop has to do without the core for that long.
+Counted on an emulated core with random samples and a full store, from the request to its answer, the
+protocol included. A slice is one call of `net_rehearse`: a main loop has to do without the core for that long.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
+from insitu.codegen.life_layout import layout_of
 from insitu.deploy.cost import count_on, random_input
+from insitu.deploy.full import full_flash
 from insitu.devices.cortex import import_unicorn
 from insitu.devices.emulator import EmulatorDevice, emulate
-from insitu.devices.living import PHASES, Living
+from insitu.devices.living import PHASES, TRYING, Living
+from insitu.errors import DataError
 from insitu.firmware import Firmware
 from insitu.toolchain.cache import cached, key_of
 
 SAMPLES, STEPS, RATE = 10, 2, 0.01
+AGAIN = 3  # samples of each kind that a full store is shown
+MOST = 20_000_000  # instructions to fill a store in SRAM with
+EACH = 250  # instructions for each record that a new sample is compared with: an upper estimate
 
 
 @dataclass(frozen=True)
@@ -58,15 +64,54 @@ def _counted(firmware: Firmware) -> dict:
     verbs = {verb: sum(layers.values()) for verb, layers in count_on(emulate(firmware), firmware.program).items()}
     device = emulate(firmware)
     life = Living(device)
-    observe = max(_observed(device, life, i) for i in range(SAMPLES))
-    return {"verbs": verbs, "observe": observe, "slices": _sliced(device, life)}
+    observe = max(_observed(device, life, i, i % 2) for i in range(SAMPLES))
+    slices = _sliced(device, life)
+    more = _fill(firmware, device, life, observe)
+    observe = max(observe, *(_observed(device, life, SAMPLES + i, 0) for i in range(AGAIN)))
+    if (new := _added(life)) is not None:
+        observe = max(observe, *(_observed(device, life, SAMPLES + AGAIN + i, new) for i in range(AGAIN)))
+        slices |= _tried(device, life)
+    return {"verbs": verbs, "observe": observe + more, "slices": slices}
 
 
-def _observed(device: EmulatorDevice, life: Living, number: int) -> int:
+def _fill(firmware: Firmware, device: EmulatorDevice, life: Living, observe: int) -> int:
+    """Fill its store; returns an estimate of what is missing if that takes too long."""
+    if nor := device.core.nor:
+        layout, state = layout_of(firmware.program), firmware.program.state
+        assert layout and state
+        nor.load(device.core.uc, full_flash(layout, state.model))
+        device.restart()
+        return 0
+    count = min(life.capacity - SAMPLES, MOST // observe)
+    for i in range(count):
+        _observed(device, life, 2 * SAMPLES + i, i % 2)
+    return (life.capacity - SAMPLES - count) * EACH
+
+
+def _added(life: Living) -> int | None:
+    """A new class; None if there is no room for one, or none can be added."""
+    try:
+        return life.add_class("new")
+    except DataError:
+        return None
+
+
+def _observed(device: EmulatorDevice, life: Living, number: int, label: int) -> int:
     rng = np.random.default_rng(number)
     values = device.verbs["encode" if "encode" in device.verbs else "predict"][0]
-    life.observe(*(random_input(rng, v) for v in values), label=number % 2, told=False)
+    while _tried(device, life):
+        pass
+    life.observe(*(random_input(rng, v) for v in values), label=label, told=False)
     return device.core.spent
+
+
+def _tried(device: EmulatorDevice, life: Living) -> dict[str, int]:
+    """The longest slice of the trial of a new class's row."""
+    most = 0
+    while life.statistics()["trying"]:
+        life.slices(1, told=False)
+        most = max(most, device.core.spent)
+    return {TRYING: most} if most else {}
 
 
 def _sliced(device: EmulatorDevice, life: Living) -> dict[str, int]:

@@ -15,7 +15,7 @@ HEAD = "<BBBBHHI"  # kind, verb or status, index, 0, sequence, count, offset or 
 ANSWER = 0x80
 KINDS = ("ping", "info", "write", "run", "output", "state_out", "state_in", "state_commit", "counters", "reset",
          "observe", "label", "rehearse", "checkpoint", "rollback", "add_class", "forget", "statistics",
-         "records")  # fmt: skip
+         "records", "erase", "latents")  # fmt: skip
 (OK, DAMAGED, TOO_LONG, UNKNOWN, NO_SUCH, OUTSIDE, GAP, NOT_READY, LABEL, NOT_FINITE, STATELESS) = range(11)
 STATE, BETWEEN = 10, 15  # the first plus the result of <prefix>_load
 FAULTED = 16  # not an answer: the device sends it unasked (faults.py)

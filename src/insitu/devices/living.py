@@ -31,11 +31,12 @@ from insitu.terminal.wording import option
 # the words of the answer to `statistics`, in order: whole numbers, then floats
 COUNTS = ("next_id", "observed", "steps", "bouts", "undone", "guards", "right", "lost", "won", "usual", "kept", "phase",
           "left", "last_id", "dropped", "failures", "cuts", "erases", "continued", "guess", "wear", "wear_sum",
-          "unlabelled")  # fmt: skip
+          "unlabelled", "trying", "checkpoints", "bank_erases")  # fmt: skip
 REALS = ("loss", "confidence", "drift", "recent_confidence")
 CLASS = "<IIIII32s"
 RECORD = "<IhHHBB"
 PHASES = ("idle", "saving", "asking the guards", "learning", "asking the guards again", "saving", "saving")
+TRYING = "trying the row of a new class"  # before any of these
 NONE, GUARD = -1, 1  # the label of a sample that has none yet; a flag
 SLICES = 64  # of a bout, in one request
 NAME_BYTES = 31  # of a class (RULES_NAME in c/device/rules.h, less its end)
@@ -82,11 +83,19 @@ class Living:
             samples = [fit(v, _one(v, a)).tobytes() for v, a in zip_inputs(values, x)]
             number = device.write_inputs(self._verb, samples)
             self._ask("observe", struct.pack("<i", label), verb=number)
-            return self.statistics()["last_id"] if told else 0
+            return self._tried()["last_id"] if told else 0
+
+    def _tried(self) -> dict[str, Any]:
+        """The statistics once the row of a new class has been tried on every kept sample, slice by slice."""
+        while left := (found := self.statistics())["trying"]:
+            self._ask("rehearse", struct.pack("<IIfI", min(left, SLICES), 0, 0.0, False))
+        return found
 
     def label(self, id: int, label: int | str) -> None:
         """The label of a sample that it keeps."""
-        self._ask("label", struct.pack("<Ii", whole(id, "the id") & 0xFFFFFFFF, self.number(label)))
+        with self.device.lock:
+            self._ask("label", struct.pack("<Ii", whole(id, "the id") & 0xFFFFFFFF, self.number(label)))
+            self._tried()
 
     def rehearse(self, steps: int, rate: float, partial: bool = False) -> dict[str, Any]:
         """A whole bout of learning; returns the statistics after it. A class in use that has no sample to learn from is
@@ -153,6 +162,19 @@ class Living:
         self.device.class_names = None
         return kept - self.statistics()["kept"]
 
+    def forget_unlabelled(self) -> int:
+        """Drop the samples that have no label; returns how many they were."""
+        with self.device.lock:
+            kept = self.statistics()["kept"]
+            self._ask("forget", struct.pack("<i", NONE))
+            return kept - self.statistics()["kept"]
+
+    def erase(self) -> None:
+        """Delete everything, also from its flash: samples, checkpoints, added classes, what it has learned."""
+        with self.device.lock:
+            self._ask("erase")
+            self.device.class_names = None
+
     def number(self, label: int | str) -> int:
         """The number of a class, from its name or number."""
         if not isinstance(label, str):
@@ -179,6 +201,10 @@ class Living:
         found = self._read("statistics", struct.calcsize(form))
         return dict(zip((*COUNTS, *REALS), struct.unpack(form, found)))
 
+    def erases(self, statistics: Mapping[str, Any]) -> int:
+        """Pages of flash erased over its whole life: for samples, and for checkpoints."""
+        return statistics["wear_sum"] * int(self.life.get("segment_pages", 1)) + statistics["bank_erases"]
+
     def class_statistics(self) -> list[dict[str, Any]]:
         """Of each class: is it in use, its samples so far, those kept to learn from and as guards, its name."""
         names = ("in_use", "labelled", "trainees", "guards", "in_mean", "name")
@@ -198,6 +224,15 @@ class Living:
             ]
         rows = struct.iter_unpack(RECORD, b"".join(parts))
         return [Kept(id, label, bool(flags & GUARD), worth, uses) for id, label, uses, _, worth, flags in rows]
+
+    def latents(self) -> list[bytes]:
+        """What it has stored of each sample, in the same order: the outputs of the frozen layers, one after another."""
+        with self.device.lock:
+            return [self._latent(i, int(self.life["latent_bytes"])) for i in range(self.statistics()["kept"])]
+
+    def _latent(self, i: int, bytes: int) -> bytes:
+        parts = [(at, min(DATA_BYTES, bytes - at)) for at in range(0, bytes, DATA_BYTES)]
+        return b"".join(self.device.link.ask("latents", offset=i * bytes + at, count=count) for at, count in parts)
 
     def asks(self, n: int = 5) -> list[int]:
         """The samples whose label would help most."""

@@ -72,7 +72,7 @@ HINTS: dict[int, Callable[[], str]] = {
                             python="send a complete state: load(...); or device.reset() to the initial one"),
 }  # fmt: skip
 USERS_FAULT = {LABEL, NOT_FINITE, STATELESS, NO_SAMPLE, NO_ROOM, NOTHING, LACKS, *(STATE + code for code in COMPLAINTS)}
-LIVED = ("observe", "label", "rehearse", "checkpoint", "rollback", "add_class", "forget")
+LIVED = ("observe", "label", "rehearse", "checkpoint", "rollback", "add_class", "forget", "erase")
 COUNTED = ("run", "state_commit", "reset", *LIVED)  # requests that the device counts as done
 QUIET = 0.1  # seconds of silence after which a report of damage is about the last request
 RESENT = 20  # how often noise may damage a request before it counts as not answered

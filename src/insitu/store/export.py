@@ -1,4 +1,4 @@
-"""All records of a life in one .npz file."""
+"""All records of a life in one .npz file: of this machine's, or of a board's."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from insitu.files import write_whole
 
 if TYPE_CHECKING:
+    from insitu.devices.living import Living
     from insitu.store.life import Life
 
 
@@ -28,6 +29,27 @@ def export(life: Life, path: str | Path) -> Path:
     arrays |= {f"latent_{v.name}": a for v, a in zip(life.mind.latents, latents)}
     if store.shape.raw:
         arrays |= _raw(life, [i for i, _ in pairs])
+    return _write(path, arrays)
+
+
+def export_board(board: Living, path: str | Path) -> Path:
+    """The same of a board, which keeps no raw samples."""
+    with board.device.lock:
+        records, rows = board.records(), board.latents()
+    arrays = {
+        "id": np.array([r.id for r in records], np.int64), "label": np.array([r.label for r in records], np.int16),
+        "guard": np.array([r.guard for r in records], bool), "worth": np.array([r.worth for r in records], np.uint8),
+        "names": np.array([name or str(k) for k, name in enumerate(board.names)]),
+    }  # fmt: skip
+    table, at = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), int(board.life["latent_bytes"])), 0
+    for v in board.device.verbs["learn"][0][:-2]:  # then the label and the rate
+        part = np.ascontiguousarray(table[:, at : at + v.type.bytes])
+        arrays[f"latent_{v.name}"] = part.view(v.type.numpy).reshape(len(rows), *v.shape[1:])
+        at += -(-v.type.bytes // 4) * 4
+    return _write(path, arrays)
+
+
+def _write(path: str | Path, arrays: dict[str, np.ndarray]) -> Path:
     data = io.BytesIO()
     np.savez_compressed(data, **arrays)
     return write_whole(path, data.getvalue())

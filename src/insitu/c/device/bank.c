@@ -5,7 +5,7 @@
 #include "kernels.h"
 
 enum { HEAD = 28, WORDS = HEAD / 4, MAGIC = 0x43534E49, FORMAT = 1, KIND = 1 }; /* "INSC"; version 1, kind 1: a life */
-enum { PARTS = 5, AT_ONCE = 64 }; /* bytes that one step programs */
+enum { PARTS = 6, AT_ONCE = 64 }; /* bytes that one step programs */
 
 typedef struct {
     unsigned char *data;
@@ -44,6 +44,7 @@ static void parts_of(const life_model *m, part *parts)
         {(unsigned char *)m->classes, classes * sizeof *m->classes},
         {(unsigned char *)m->means, classes * (uint32_t)m->feature_count * 4},
         {(unsigned char *)m->records, (uint32_t)m->now->count * sizeof *m->records},
+        {(unsigned char *)&m->now->bank.wear, sizeof m->now->bank.wear}, /* all pages are erased before it is written */
     };
     for (int32_t i = 0; i < PARTS; i++) {
         parts[i] = all[i];
@@ -186,6 +187,7 @@ static void write_some(const life_model *m, life_bank *bank)
 static void erase_one(const life_model *m, life_bank *bank)
 {
     bank_erase(m, written_at(m) + bank->at);
+    bank->wear++;
     bank->at += m->page_bytes;
     bank->erased = bank->at >= head_bytes(m) + bank->bytes;
     bank->at = bank->erased ? 0 : bank->at;
@@ -202,4 +204,12 @@ int32_t bank_step(const life_model *m)
         write_head(m, bank);
     }
     return bank->busy;
+}
+
+void bank_clear(const life_model *m)
+{
+    for (uint32_t at = 0; at < 2 * m->bank_bytes; at += m->page_bytes) {
+        bank_erase(m, m->bank_at + at);
+        m->now->bank.wear++;
+    }
 }

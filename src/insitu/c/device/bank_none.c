@@ -17,6 +17,11 @@ void bank_find(const life_model *m)
     m->now->bank.newest = -1;
 }
 
+void bank_clear(const life_model *m)
+{
+    (void)m;
+}
+
 void bank_read(const life_model *m, uint32_t offset, void *to, uint32_t bytes)
 {
     (void)m, (void)offset, (void)to, (void)bytes;

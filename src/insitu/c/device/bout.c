@@ -41,15 +41,6 @@ static int32_t is_right(const life_model *m, const rules_record *r, uint8_t *sur
     return best == r->label && fine;
 }
 
-static void save_state(const life_model *m)
-{
-    if (m->bank_bytes) {
-        bank_begin(m);
-    } else if (m->before) {
-        copy_bytes(m->before, m->state, (int32_t)m->state_bytes);
-    }
-}
-
 static int32_t has_trainee(const life_model *m, int32_t label)
 {
     int32_t found = 0;
@@ -165,8 +156,8 @@ static void enter(const life_model *m, int32_t phase)
     if (phase == LIFE_LEARN) {
         choose_rows(m);
     }
-    if (phase == LIFE_SAVE_BEFORE || (phase == LIFE_SAVE_AFTER && m->bank_bytes)) {
-        save_state(m);
+    if ((phase == LIFE_SAVE_BEFORE || phase == LIFE_SAVE_AFTER) && m->bank_bytes) {
+        bank_begin(m);
     }
 }
 
@@ -311,6 +302,9 @@ static void ask_after(const life_model *m)
 /* One step of a checkpoint; then the next phase. A bout that could not be undone does not begin. */
 static void save(const life_model *m, int32_t next)
 {
+    if (next == LIFE_BEFORE && m->before) {
+        copy_bytes(m->before, m->state, (int32_t)m->state_bytes); /* without flash */
+    }
     if (!m->bank_bytes || !bank_step(m)) {
         const int32_t failed = m->bank_bytes && m->now->bank.failures != m->now->failures;
         enter(m, failed ? LIFE_IDLE : next);
@@ -319,6 +313,9 @@ static void save(const life_model *m, int32_t next)
 
 int32_t life_slice(const life_model *m)
 {
+    if (m->now->trial.left) { /* first: a bout and a checkpoint begin with its result */
+        return follow_slice(m) || m->now->phase != LIFE_IDLE;
+    }
     switch (m->now->phase) {
     case LIFE_SAVE_BEFORE:
         save(m, LIFE_BEFORE);
@@ -347,5 +344,6 @@ int32_t life_rollback(const life_model *m)
     if (m->now->phase != LIFE_IDLE) {
         return 1;
     }
+    follow_end(m);
     return bout_undo(m);
 }

@@ -15,7 +15,8 @@
 #ifdef INSITU_LIVING /* set in kernels.h of a program that keeps its own samples */
 #include "device/life_requests.h"
 #define KINDS DEVICE_LIVING_KINDS
-#define READS (1 << DEVICE_STATISTICS | 1 << DEVICE_RECORDS)
+#define READS (1 << DEVICE_STATISTICS | 1 << DEVICE_RECORDS | 1 << DEVICE_LATENTS)
+#define SETTLES (1 << DEVICE_WRITE | 1 << DEVICE_STATE_OUT | 1 << DEVICE_STATE_IN | 1 << DEVICE_RESET) /* see life_end */
 #else
 #define KINDS DEVICE_KINDS
 #define READS 0
@@ -271,6 +272,9 @@ static int32_t live(int32_t kind, device_session *session, const device_model *m
     if (!reads) {
         forget(session);
     }
+    if (kind == DEVICE_ERASE) {
+        model->init();
+    }
     const int32_t status = life_request(kind, r->verb, r->offset, r->count, r->data, &r->size);
     session->done += status == DEVICE_OK && !reads;
     return status;
@@ -341,6 +345,11 @@ static int32_t serve(device_session *session, const device_model *model, int32_t
     if (session->between && !stateless) {
         return DEVICE_BETWEEN;
     }
+#ifdef INSITU_LIVING
+    if (SETTLES >> kind & 1) {
+        life_end();
+    }
+#endif
     const int32_t status = perform(kind, session, model, r);
     if (!repeatable) {
         r->size = 0;

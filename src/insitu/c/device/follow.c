@@ -184,14 +184,41 @@ float follow_ahead(const life_model *m, const rules_record *r, int32_t label)
     return is_best(m, r) && ahead < FOLLOW_MARGIN ? ahead : FOLLOW_MARGIN;
 }
 
-void follow_room(const life_model *m, int32_t label)
+static float lower(float a, float b)
 {
-    float least = FOLLOW_MARGIN;
-    for (int32_t i = 0; i < m->now->count; i++) {
-        const float ahead = follow_ahead(m, m->records + i, label);
-        least = ahead < least ? ahead : least;
+    return a < b ? a : b;
+}
+
+void follow_begin(const life_model *m, int32_t label)
+{
+    life_trial *t = &m->now->trial;
+    t->held = t->label == label ? lower(t->least, FOLLOW_MARGIN) : FOLLOW_MARGIN;
+    t->label = label;
+    t->left = m->now->count + 1;
+    t->base = m->bias[label];
+    t->least = FOLLOW_MARGIN;
+    m->bias[label] = t->base + (t->held - FOLLOW_MARGIN);
+}
+
+int32_t follow_slice(const life_model *m)
+{
+    life_trial *t = &m->now->trial;
+    t->left--;
+    if (t->left == 0) {
+        m->bias[t->label] = t->base + (t->least - FOLLOW_MARGIN);
+        return 0;
     }
-    m->bias[label] += least - FOLLOW_MARGIN;
+    m->bias[t->label] = t->base;
+    t->least = lower(follow_ahead(m, m->records + (m->now->count - t->left), t->label), t->least);
+    m->bias[t->label] = t->base + (lower(t->least, t->held) - FOLLOW_MARGIN);
+    return 1;
+}
+
+void follow_end(const life_model *m)
+{
+    while (m->now->trial.left) {
+        follow_slice(m);
+    }
 }
 
 float life_drift(const life_model *m)

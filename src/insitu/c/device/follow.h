@@ -25,8 +25,15 @@ extern const float FOLLOW_MARGIN; /* by which each kept sample must keep its tra
  * is no witness, or would be wrong without the row. */
 float follow_ahead(const life_model *m, const rules_record *r, int32_t label);
 
-/* Lower the bias of this new row until it takes no kept sample from a class that was trained. Recalls the samples kept:
- * the latents at hand are then another's. */
-void follow_room(const life_model *m, int32_t label);
+/* Begin to try this new row: its bias must fall until the row takes no kept sample from a class that was trained. Until
+ * that is known, it leaves as much room as the row of before did. */
+void follow_begin(const life_model *m, int32_t label);
+
+/* Try it on one more record, or end. Recalls the record: the latents at hand are then another's. Returns 0 at the end. The
+ * result is the same bytes in any number of slices: the record sees the bias of the beginning. */
+int32_t follow_slice(const life_model *m);
+
+/* All that is left of it. */
+void follow_end(const life_model *m);
 
 #endif

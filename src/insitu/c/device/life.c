@@ -42,11 +42,17 @@ static int32_t find(const life_model *m, uint32_t id)
 }
 
 /* A checkpoint being written is finished before anything that it holds changes. */
-static void settle(const life_model *m)
+static void end_checkpoint(const life_model *m)
 {
     while (m->now->bank.busy) {
         bank_step(m);
     }
+}
+
+void life_settle(const life_model *m)
+{
+    follow_end(m);
+    end_checkpoint(m);
 }
 
 /* classes ----------------------------------------------------------------------------------- */
@@ -85,11 +91,11 @@ static void learn_mean(const life_model *m, int32_t label)
     }
 }
 
-/* A row that follows its mean leaves the samples of trained classes alone. Last of all: other latents are at hand then. */
+/* A row that follows its mean leaves the samples of trained classes alone. */
 static void leave_room(const life_model *m, int32_t label)
 {
     if (label != RULES_NONE && m->classes[label].fresh == 1 && m->features) {
-        follow_room(m, label);
+        follow_begin(m, label);
     }
 }
 
@@ -185,7 +191,7 @@ int32_t life_observe(const life_model *m, int32_t label)
         return 1;
     }
     float groups[LIFE_GROUPS] = {0};
-    settle(m);
+    end_checkpoint(m);
     life_recall();
     if (!finite_f32(m->outputs, m->class_count)) { /* one such sample would spoil the mean of its class for ever */
         return 2;
@@ -226,7 +232,7 @@ int32_t life_label(const life_model *m, uint32_t id, int32_t label)
     m->now->last_id = id;
     m->now->dropped = 0;
     if (m->records[i].label != label) {
-        settle(m);
+        life_settle(m);
         store_bring(m, m->records + i);
         life_recall();
         relabel(m, i, label);
@@ -267,7 +273,7 @@ int32_t life_add_class(const life_model *m, const char *name, int32_t bytes)
         found = is_known(m, i) ? found : i;
     }
     if (found >= 0) {
-        settle(m);
+        life_settle(m);
         copy_bytes(m->classes[found].name, name, bytes);
         m->classes[found].fresh = 1;
         keep_now(m);
@@ -297,15 +303,36 @@ static int32_t is_last(const life_model *m, int32_t label)
     return life_in_use(m, label) && others == 0;
 }
 
+/* Samples without a label have no row and no mean: dropping them is all. */
+static int32_t forget_unlabelled(const life_model *m)
+{
+    const uint32_t failures = m->now->failures;
+    life_settle(m);
+    for (int32_t i = m->now->count - 1; i >= 0; i--) {
+        if (m->records[i].label == RULES_NONE) {
+            store_drop(m, m->records + i);
+            store_remove(m, i);
+            m->now->cursor -= i < m->now->cursor; /* a bout goes on with the same record */
+        }
+    }
+    m->past->unlabelled = 0;
+    return failures == m->now->failures ? 0 : 3;
+}
+
 /* The first checkpoint decides: if the power goes before it, the class is whole; after it, the next start sweeps. */
 int32_t life_forget(const life_model *m, int32_t label)
 {
     static const rules_class nothing;
+    if (label == RULES_NONE) {
+        return forget_unlabelled(m);
+    }
     if (!is_known(m, label) || !m->weight || is_last(m, label)) {
         return 1;
     }
     const uint32_t failures = m->now->failures;
+    life_settle(m);
     bout_abandon(m);
+    m->now->trial.label = RULES_NONE;
     m->classes[label] = nothing;
     for (int32_t i = 0; i < m->feature_count; i++) {
         mean_of(m, label)[i] = 0.0f;
@@ -326,13 +353,16 @@ static void clear(void *p, uint32_t bytes)
     }
 }
 
-static void begin_anew(const life_model *m)
+void life_anew(const life_model *m)
 {
+    clear(m->now, sizeof *m->now);
+    m->now->trial.label = RULES_NONE;
     clear(m->past, sizeof *m->past);
     clear(m->classes, (uint32_t)m->class_count * sizeof *m->classes);
     clear(m->means, (uint32_t)(m->class_count * m->feature_count) * 4);
     m->past->next_id = 1;
     m->past->pace = 1.0f;
+    m->past->rule = (uint32_t)m->rule;
     for (int32_t k = 0; m->names && k < m->class_count; k++) {
         for (int32_t i = 0; i < RULES_NAME - 1 && m->names[k][i] != 0; i++) {
             m->classes[k].name[i] = m->names[k][i];
@@ -351,6 +381,7 @@ static void recall_mean(const life_model *m, int32_t number)
     life_recall();
     learn_mean(m, m->records[number].label);
     leave_room(m, m->records[number].label);
+    follow_end(m);
 }
 
 /* A record that a checkpoint knows: how often it was used. A label that came after the checkpoint is counted. */
@@ -388,6 +419,9 @@ static void load(const life_model *m)
         bank_read(m, at, &known, sizeof known);
         recognise(m, &known);
     }
+    if (at + sizeof m->now->bank.wear == all) { /* older checkpoints end before it */
+        bank_read(m, at, &m->now->bank.wear, sizeof m->now->bank.wear);
+    }
     m->now->started = 1;
 }
 
@@ -423,14 +457,14 @@ static void trim(const life_model *m)
 
 void life_begin(const life_model *m)
 {
-    clear(m->now, sizeof *m->now);
-    begin_anew(m);
+    life_anew(m);
     store_mount(m);
     trim(m);
     bank_find(m);
     if (m->now->bank.newest >= 0) {
         load(m);
     }
+    m->past->rule = (uint32_t)m->rule; /* a checkpoint of another build may have another */
     sweep(m, 1);
     catch_up(m);
 }

@@ -41,9 +41,18 @@ typedef struct {
     uint32_t bytes, crc; /* of the payload being written */
     uint32_t at;         /* bytes erased, then bytes programmed */
     uint32_t failures;   /* of the flash, when it began */
+    uint32_t wear;       /* pages of both banks erased, over the whole life; part of a checkpoint */
     int8_t newest;       /* its bank, or -1 */
     uint8_t busy, erased;
 } life_bank;
+
+/* The row of a class that was added, tried on the kept samples of the others: one per slice; RAM only. */
+typedef struct {
+    int32_t label;     /* whose row it is */
+    int32_t left;      /* records still to try it on, and one slice to end; 0: nothing is tried */
+    float base;        /* its bias without what it leaves to the others */
+    float least, held; /* the least that a sample was ahead of it so far; when the row of before was tried */
+} life_trial;
 
 /* What happens now; lost with the power. */
 typedef struct {
@@ -62,6 +71,7 @@ typedef struct {
     float confidence;    /* of the sample observed last */
     int32_t guess;       /* and its likeliest class */
     life_bank bank;
+    life_trial trial;
     uint32_t erases;     /* since the start */
     uint8_t started;     /* 0 from the initial state, 1 from a checkpoint */
 } life_now;
@@ -96,6 +106,7 @@ typedef struct {
     uint32_t state_bytes, model, latent_bytes;
     int32_t latent_count; /* values in the latents */
     int32_t class_count, feature_count, capacity;
+    int32_t rule; /* what gives way when the store is full: RULES_BALANCED ... */
     /* the store: slots in RAM, or segments in flash */
     unsigned char *slots;
     uint32_t slot_bytes;
@@ -115,10 +126,15 @@ float life_learn(int32_t label, float rate);
 /* Once, after the initial state was set: continue from the newest checkpoint and the samples in flash. */
 void life_begin(const life_model *m);
 
-/* The sample whose latents are in m->latent; label -1: none yet. Returns 0, or 1 if there is no such class. */
+/* Finishes the trial of a row, which uses the memory of latents, and a checkpoint being written, which must not change
+ * meanwhile. Call it before the latents of a new sample are computed. */
+void life_settle(const life_model *m);
+
+/* The sample whose latents are in m->latent; label -1: none yet. Returns 0, or 1 if there is no such class. The row of a
+ * class that was added is then tried on the samples kept, by life_slice, or by life_settle. */
 int32_t life_observe(const life_model *m, int32_t label);
 
-/* A label that comes later, or another one. Returns 0, 1 for an unknown class, 2 for an unknown sample. */
+/* A label that comes later, or another one. Returns 0, 1 for an unknown class, 2 for an unknown sample. Slices as above. */
 int32_t life_label(const life_model *m, uint32_t id, int32_t label);
 
 /* Begin a bout of this many steps. Returns 0; 1: a bout is running; 2: a class in use has no sample to learn from, and
@@ -128,8 +144,8 @@ int32_t life_bout(const life_model *m, uint32_t steps, float rate, int32_t parti
 /* Write a checkpoint, slice by slice. */
 void life_checkpoint(const life_model *m);
 
-/* One bounded slice of the bout or checkpoint: recall a guard, learn one step, or program a few words or erase one page
- * of flash. Returns 0 when nothing is left to do. */
+/* One bounded slice of the trial of a new row, then of the bout or checkpoint: recall a sample, learn one step, or program
+ * a few words or erase one page of flash. Returns 0 when nothing is left to do. */
 int32_t life_slice(const life_model *m);
 
 /* Back to the newest checkpoint's state; the samples stay. Returns 0, or 1 if there is none. */
@@ -139,9 +155,17 @@ int32_t life_rollback(const life_model *m);
  * get its label. Returns its number, or -1: no room, no float head, a bout is running, or the name is in use. */
 int32_t life_add_class(const life_model *m, const char *name, int32_t bytes);
 
-/* Drops a class, its samples and all that was counted of it; a bout that is running is given up. Returns 0, 1 for an
+/* Drops a class, its samples and all that was counted of it; a bout that is running is given up. RULES_NONE: the samples
+ * without a label. Returns 0, 1 for an
  * unknown class, 3 if the flash failed: then the class may be there again after the next start. */
 int32_t life_forget(const life_model *m, int32_t label);
+
+/* Deletes everything: every page of the store and of both banks is erased (slots in RAM are zeroed), and all that was
+ * counted. The initial state must have been set. Returns 0, or 3 if the flash failed: then something may be left. */
+int32_t life_erase(const life_model *m);
+
+/* As if it had never been switched on, but for what is in flash. */
+void life_anew(const life_model *m);
 
 /* Has this class a row of the head that is in use? */
 int32_t life_in_use(const life_model *m, int32_t label);

@@ -2,7 +2,9 @@
 #include "device/life_requests.h"
 
 #include "device/device.h"
+#include "device/follow.h"
 #include "device/life.h"
+#include "device/store.h"
 #include "kernels.h"
 
 extern const life_model life_here;
@@ -16,6 +18,11 @@ typedef union {
 void life_start(void)
 {
     life_begin(&life_here);
+}
+
+void life_end(void)
+{
+    follow_end(&life_here);
 }
 
 static uint32_t word_at(const uint8_t *data, int32_t size, int32_t i)
@@ -120,7 +127,8 @@ static int32_t all_out(uint8_t *data)
         past->next_id, past->observed, past->steps, past->bouts, past->undone, past->guards, past->right, past->lost,
         past->won, past->usual, (uint32_t)now->count, (uint32_t)now->phase, now->left, now->last_id, now->dropped,
         now->failures, now->cuts, now->erases, now->started, (uint32_t)now->guess, wear(0), wear(1),
-        kept(RULES_NONE, 0), bits_of(now->loss), bits_of(now->confidence), bits_of(life_drift(&life_here)),
+        kept(RULES_NONE, 0), (uint32_t)now->trial.left, now->bank.sequence,
+        now->bank.wear, bits_of(now->loss), bits_of(now->confidence), bits_of(life_drift(&life_here)),
         bits_of(past->recent[LIFE_GROUPS]),
     };
     const int32_t count = sizeof words / sizeof *words;
@@ -150,6 +158,19 @@ static int32_t records(uint32_t offset, uint32_t count, uint8_t *data, int32_t *
     return DEVICE_OK;
 }
 
+/* Bytes of the latents of the records, one after the other; not from one into the next. */
+static int32_t latents(uint32_t offset, uint32_t count, uint8_t *data, int32_t *size)
+{
+    const uint32_t each = life_here.latent_bytes, number = offset / each, at = offset % each;
+    if (number >= (uint32_t)life_here.now->count || count > each - at || count > DEVICE_DATA) {
+        return DEVICE_OUTSIDE;
+    }
+    store_bring(&life_here, life_here.records + number);
+    copy_bytes(data, life_here.latent + at, (int32_t)count);
+    *size = (int32_t)count;
+    return DEVICE_OK;
+}
+
 int32_t life_request(int32_t kind, int32_t part, uint32_t offset, uint32_t count, uint8_t *data, int32_t *size)
 {
     const uint32_t first = word_at(data, *size, 0), second = word_at(data, *size, 1);
@@ -170,6 +191,10 @@ int32_t life_request(int32_t kind, int32_t part, uint32_t offset, uint32_t count
         return as_status(life_forget(&life_here, (int32_t)first));
     case DEVICE_STATISTICS:
         return statistics(part, data, size);
+    case DEVICE_ERASE:
+        return as_status(life_erase(&life_here));
+    case DEVICE_LATENTS:
+        return latents(offset, count, data, size);
     default:
         return records(offset, count, data, size);
     }

@@ -36,17 +36,7 @@ static int32_t same_group(const rules_record *a, const rules_record *b)
     return ((a->flags ^ b->flags) & RULES_GUARD) == 0;
 }
 
-/* Records of the newcomer's group with this label. */
-static int32_t kept(const rules_record *records, int32_t count, const rules_record *newcomer, int32_t label)
-{
-    int32_t found = 0;
-    for (int32_t i = 0; i < count; i++) {
-        found += same_group(records + i, newcomer) && records[i].label == label;
-    }
-    return found;
-}
-
-/* The n-th of them, in the order of their ids. */
+/* The n-th record of the newcomer's group with this label, in the order of their ids. */
 static int32_t nth(const rules_record *records, int32_t count, const rules_record *newcomer, int32_t label, int32_t n)
 {
     for (int32_t i = 0; i < count; i++) {
@@ -57,17 +47,29 @@ static int32_t nth(const rules_record *records, int32_t count, const rules_recor
     return count;
 }
 
-static int32_t balanced(const rules_record *records, int32_t count, const rules_record *newcomer, uint32_t seen)
+/* The lowest label above this one in the newcomer's group, and how many records have it: 0 if there is none. */
+static int32_t next_label(const rules_record *records, int32_t count, const rules_record *newcomer, int32_t above, int32_t *n)
 {
-    const int32_t own = kept(records, count, newcomer, newcomer->label);
-    int32_t most = 0, largest = RULES_NONE;
+    int32_t found = above;
+    *n = 0;
     for (int32_t i = 0; i < count; i++) {
         const int32_t label = records[i].label;
-        const int32_t n = same_group(records + i, newcomer) ? kept(records, count, newcomer, label) : 0;
-        if (n > most || (n == most && n > 0 && label < largest)) {
-            most = n;
-            largest = label;
+        if (label > above && same_group(records + i, newcomer) && (*n == 0 || label <= found)) {
+            *n = label == found ? *n + 1 : 1;
+            found = label;
         }
+    }
+    return found;
+}
+
+static int32_t balanced(const rules_record *records, int32_t count, const rules_record *newcomer, uint32_t seen)
+{
+    int32_t own = 0, most = 0, largest = RULES_NONE, n = 1;
+    for (int32_t label = next_label(records, count, newcomer, RULES_NONE - 1, &n); n > 0;
+         label = next_label(records, count, newcomer, label, &n)) { /* one pass per class, not per record */
+        own = label == newcomer->label ? n : own;
+        largest = n > most ? label : largest;
+        most = n > most ? n : most;
     }
     if (own < most) {
         return nth(records, count, newcomer, largest, (int32_t)rules_below(newcomer->id, EVICTION, (uint32_t)most));

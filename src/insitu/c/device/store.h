@@ -10,6 +10,9 @@ void store_mount(const life_model *m);
 /* Keeps the latents at hand for this record; returns their slot, or -1 if the flash failed. */
 int32_t store_add(const life_model *m, const rules_record *record);
 
+/* Erases every page, or zeroes every slot: nothing is left to read. */
+void store_clear(const life_model *m);
+
 void store_drop(const life_model *m, const rules_record *record);
 
 /* Brings a record's latents to m->latent. */

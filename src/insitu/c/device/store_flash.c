@@ -4,8 +4,8 @@
  *   slot      latents | id, label + worth + flags, CRC of the latents, check | dropped
  *
  * A slot counts when its check is right: that word is programmed last. A segment counts when its check is right and it
- * is not closed. When every slot of the open segments is used, the live ones of the emptiest segment are copied to a
- * fresh one, and the old one is closed. One segment is always fresh or closed; a cut while copying leaves none: then
+ * is not closed. When every slot of the open segments is used, the live ones of a segment with the fewest erases are copied
+ * to a fresh one, and the old one is closed: wear never differs by more than 1. One segment is always fresh or closed; a cut while copying leaves none: then
  * the segment opened last has only copies, and is given up. Every word is programmed once between two erases.
  */
 #include "device/store.h"
@@ -105,6 +105,19 @@ static void open_segment(const life_model *m, int32_t number)
     s->open = failures == m->now->failures;
 }
 
+void store_clear(const life_model *m)
+{
+    for (int32_t i = 0; i < m->segment_count; i++) {
+        for (uint32_t at = 0; at < m->segment_bytes; at += m->page_bytes) {
+            bank_erase(m, segment_at(m, i) + at);
+        }
+        m->segments[i] = (life_segment){m->segments[i].wear + 1, 0, 0, 0};
+    }
+    for (uint32_t i = 0; i < m->latent_bytes; i++) {
+        m->latent[i] = 0;
+    }
+}
+
 static void close_segment(const life_model *m, int32_t number)
 {
     mark(m, segment_at(m, number) + HEAD);
@@ -134,14 +147,16 @@ static int32_t live_in(const life_model *m, int32_t segment)
     return live;
 }
 
-/* The open segment with the fewest live records; of equal ones, the one with the fewest erases. */
+/* Of the open segments with the fewest erases, the one with the fewest live records. It is the next to be erased, so that
+ * no segment is ever erased twice more often than another, however long its records stay. */
 static int32_t emptiest(const life_model *m)
 {
     int32_t found = -1, least = 0;
     for (int32_t i = 0; i < m->segment_count; i++) {
-        const int32_t live = m->segments[i].open ? live_in(m, i) : 0;
-        if (m->segments[i].open && (found < 0 || live < least ||
-                                    (live == least && m->segments[i].wear < m->segments[found].wear))) {
+        const life_segment *s = m->segments + i;
+        const int32_t live = s->open ? live_in(m, i) : 0;
+        if (s->open && (found < 0 || s->wear < m->segments[found].wear ||
+                        (s->wear == m->segments[found].wear && live < least))) {
             found = i;
             least = live;
         }
@@ -225,16 +240,20 @@ int32_t store_add(const life_model *m, const rules_record *record)
 {
     int32_t count, found = with_room(m);
     const uint32_t failures = m->now->failures;
-    if (found < 0) {
-        found = unused(m, &count);
+    for (int32_t i = 0; found < 0 && i < m->segment_count; i++) { /* one whose records all live gives no room, and moves */
+        const int32_t fresh = unused(m, &count);
         if (count > 1) {
-            open_segment(m, found);
+            open_segment(m, fresh);
         } else {
-            move_to(m, found);
+            move_to(m, fresh);
         }
-        if (!m->segments[found].open) {
+        if (!m->segments[fresh].open) {
             return -1;
         }
+        found = with_room(m);
+    }
+    if (found < 0) {
+        return -1;
     }
     const int32_t slot = write_slot(m, found, m->latent, record, crc32_bytes(m->latent, m->latent_bytes));
     return failures == m->now->failures ? slot : -1;

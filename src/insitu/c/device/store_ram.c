@@ -3,7 +3,7 @@
 
 #include "kernels.h"
 
-enum { CRC = 4 };
+enum { CRC = 4, AT_ONCE = 64 }; /* slots that are looked at in one pass over the records */
 
 static unsigned char *slot_of(const life_model *m, int32_t slot)
 {
@@ -15,22 +15,30 @@ void store_mount(const life_model *m)
     m->now->count = 0;
 }
 
-static int32_t is_free(const life_model *m, int32_t slot)
+/* The first free one of the slots from here on, `first + AT_ONCE` if all are taken. */
+static int32_t free_from(const life_model *m, int32_t first)
 {
+    uint8_t taken[AT_ONCE] = {0};
+    int32_t free = 0;
     for (int32_t i = 0; i < m->now->count; i++) {
-        if (m->records[i].slot == slot) {
-            return 0;
+        const int32_t slot = m->records[i].slot - first;
+        if (slot >= 0 && slot < AT_ONCE) {
+            taken[slot] = 1;
         }
     }
-    return 1;
+    while (free < AT_ONCE && taken[free]) {
+        free++;
+    }
+    return first + free;
 }
 
 int32_t store_add(const life_model *m, const rules_record *record)
 {
-    int32_t slot = 0;
+    int32_t first = 0, slot = free_from(m, 0);
     (void)record;
-    while (!is_free(m, slot)) {
-        slot++;
+    while (slot == first + AT_ONCE) {
+        first = slot;
+        slot = free_from(m, first);
     }
     const uint32_t crc = crc32_bytes(m->latent, m->latent_bytes);
     copy_bytes(slot_of(m, slot), &crc, CRC);
@@ -59,4 +67,17 @@ int32_t store_equal(const life_model *m, const rules_record *record, uint32_t cr
         }
     }
     return found == crc;
+}
+
+void store_clear(const life_model *m)
+{
+    for (uint32_t i = 0; i < ((uint32_t)m->capacity + 1) * m->slot_bytes; i++) {
+        m->slots[i] = 0;
+    }
+    for (uint32_t i = 0; i < m->state_bytes; i++) {
+        m->before[i] = 0;
+    }
+    for (uint32_t i = 0; i < m->latent_bytes; i++) {
+        m->latent[i] = 0;
+    }
 }
