@@ -122,8 +122,6 @@ def test_a_board_with_a_store_takes_the_calls_of_a_life_on_this_machine():
         assert done.after is not None and done.before is not None and done.after >= done.before > 0.9
         assert board.statistics()["bouts"] == 1 and board.statistics()["classes"][0]["name"] == "rest"
         assert 0 <= board.drift() < 1 and board.forget("wave") > 0
-        with pytest.raises(DataError, match="energy is not measured"):
-            board.rehearse(energy_mj=5)
     with (
         fitted().on("emulator", board="nrf51822") as board,
         pytest.raises(insitu.DeviceError, match="keeps no samples"),

@@ -72,7 +72,7 @@ class Learner(Owner):
 
     def on(self, place: str | Device = HOST, *, board: str | Board | None = None, limit: int | None = None,
            timeout: float | None = None, baud: int | None = None, store: int | str | None = None,
-           max_classes: int | None = None, rows: bool = False) -> Learner:  # fmt: skip
+           max_classes: int | None = None, rows: bool = False, store_rule: str | None = None) -> Learner:  # fmt: skip
         """The same learner on another device: "host", "emulator", "qemu", "process", "serial:PORT", or an open device.
 
         It starts with everything learned here so far. If nothing was learned yet, the device keeps its own state: a
@@ -84,10 +84,11 @@ class Learner(Owner):
         baud        of a serial line, if it is not the one of the board's profile
         store       on a board: bytes ("64K") for samples that it keeps and learns from by itself (docs/living.md)
         max_classes with a store: how many classes it may have in the end
+        store_rule  what gives way when the store is full: balanced (default), oldest, informative
         rows        on a board: images or sound arrive row by row, and are never held whole (docs/streaming.md)
         """
-        if store is not None or max_classes is not None or rows:
-            made = linked(self, board, byte_count(store, "store"), max_classes, rows)
+        if store is not None or store_rule is not None or max_classes is not None or rows:
+            made = linked(self, board, byte_count(store, "store"), max_classes, rows, store_rule)
             return made.on(place, limit=limit, timeout=timeout, baud=baud)
         return moved(self, place, board, Patience(limit, timeout, baud))
 
@@ -256,14 +257,16 @@ class Learner(Owner):
         return self.life.asks(n)
 
     def rehearse(self, steps: int | None = None, *, seconds: float | None = None, energy_mj: float | None = None,
-                 rate: float | None = None, partial: bool = False) -> insitu.Rehearsed:  # fmt: skip
+                 instructions: int | None = None, rate: float | None = None,
+                 partial: bool = False) -> insitu.Rehearsed:  # fmt: skip
         """One bout of learning from the kept samples, new and old; it counts only if the guards are not worse off.
 
         A bout that is not finished within `seconds` or `energy_mj` (an estimate) goes on with the next call, with the
-        same bytes as without the pause. What is not given is found: the rates as in `partial_fit`, the steps from the
-        number of samples. With `partial`, it also learns if some class has no samples, and may unlearn it.
+        same bytes as without the pause. On a board that keeps its own samples, `energy_mj` and `instructions` decide
+        how many steps the bout has (an estimate). What is not given is found: the rates as in `partial_fit`, the steps
+        from the number of samples. With `partial`, it also learns if some class has no samples, and may unlearn it.
         """
-        return self.life.rehearse(steps, seconds, energy_mj, rate, partial)
+        return self.life.rehearse(steps, seconds, energy_mj, rate, partial, instructions)
 
     def drift(self) -> float:
         """How far the samples of now are from the first ones; from 0.5 on, labels for them would help."""

@@ -207,6 +207,14 @@ def end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
     return broken or is_worse(votes), [b.right for b in before], [a.right for a in after]
 
 
+def harm(lost: int, won: int) -> str:
+    """Why a bout was rolled back: so many guards went wrong, and so many went right."""
+    if not lost:
+        return "what it learned was no longer finite"
+    newer = "; guards that had judged no bout before count only when they go wrong" if won >= lost else ""
+    return f"{lost} guard{'s' * (lost > 1)} went wrong, {won} went right{newer}"
+
+
 def result(bout: Bout, steps: int, judged: tuple[bool, list[bool], list[bool]] | None, **more) -> Rehearsed:
     """What to tell about this call."""
     loss = sum(bout.losses) / steps if steps else None
@@ -214,10 +222,10 @@ def result(bout: Bout, steps: int, judged: tuple[bool, list[bool], list[bool]] |
     if judged is None:
         return found
     worse, before, after = judged
-    found = replace(found, rolled_back=worse, guards=len(after))
+    lost, won = (sum(x and not y for x, y in pairs) for pairs in (zip(before, after), zip(after, before)))
+    found = replace(found, rolled_back=worse, guards=len(after), lost=lost)
     if after:
-        lost = sum(b and not a for b, a in zip(before, after))
-        found = replace(found, before=float(np.mean(before)), after=float(np.mean(after)), lost=lost)
-    few = len(after) < FEWEST_GUARDS and not worse
-    words = f"only {len(after)} guards: nothing can be judged yet" if few else ""
+        found = replace(found, before=float(np.mean(before)), after=float(np.mean(after)))
+    few = f"only {len(after)} guards: nothing can be judged yet" if len(after) < FEWEST_GUARDS else ""
+    words = harm(lost, won) if worse else few
     return replace(found, note="; ".join(filter(None, (found.note, words))))

@@ -51,7 +51,7 @@ def export_board(board: Living, path: str | Path) -> Path:
 
 def _write(path: str | Path, arrays: dict[str, np.ndarray]) -> Path:
     data = io.BytesIO()
-    np.savez_compressed(data, **arrays)
+    np.savez_compressed(data, allow_pickle=False, **arrays)
     return write_whole(path, data.getvalue())
 
 

@@ -247,12 +247,23 @@ class Life:
         self.checkpoint()
         return dropped
 
+    def forget_unlabelled(self) -> int:
+        """Drop the samples without a label; returns how many they were."""
+        with self.learner._changing:
+            self.catch_up()
+            dropped = len(self.store.forget(NONE))
+            self.store.base.settle()
+            return dropped
+
     # learning ---------------------------------------------------------------------------------
 
     def rehearse(self, steps: int | None = None, seconds: float | None = None, energy_mj: float | None = None,
-                 rate: float | None = None, partial: bool = False) -> Rehearsed:  # fmt: skip
+                 rate: float | None = None, partial: bool = False,
+                 instructions: int | None = None) -> Rehearsed:  # fmt: skip
         """Learn from the store: new samples first, the others in turn, all classes alike."""
-        check_asked(steps, seconds, energy_mj, rate)
+        check_asked(steps, seconds, energy_mj, rate, instructions)
+        if instructions is not None:
+            raise DataError("instructions are counted on boards, not on this machine", hint="give seconds or energy_mj")
         with self.learner._changing:
             return rehearsing.rehearse(self, steps, rate, partial, shortest(seconds, energy_mj, self.watts))
 

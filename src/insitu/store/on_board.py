@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from insitu.errors import DataError
 from insitu.learner.feed import Feed, plain
 from insitu.learner.few import derived_rates
 from insitu.learner.rows import class_number
-from insitu.store.bout import LEAST, MOST, PASSES, PROBES, Rehearsed
+from insitu.store.bout import LEAST, MOST, PASSES, PROBES, Rehearsed, harm
+from insitu.store.budget import Budget
+from insitu.store.export import export_board
 from insitu.store.rehearsing import check_asked
 from insitu.store.rules import is_id, why_missing
 from insitu.terminal.wording import option
@@ -97,20 +100,38 @@ class BoardLife:
         self._shown = {id: one for id, one in self._shown.items() if one.label != number}
         return dropped
 
+    def forget_unlabelled(self) -> int:
+        """Drop the samples without a label; returns how many they were."""
+        self._shown = {id: one for id, one in self._shown.items() if one.label != NONE}
+        return self.board.forget_unlabelled()
+
+    def erase(self) -> None:
+        """Delete everything, also from the board's flash: samples, checkpoints, added classes, what it has learned."""
+        self._shown = {}
+        self.board.erase()
+
+    def export(self, path: str | Path) -> Path:
+        """Write all records to an .npz: latents, labels, names, ids, guards, worths; as `Life.export` does."""
+        return export_board(self.board, path)
+
     # learning ---------------------------------------------------------------------------------
 
     def rehearse(self, steps: int | None = None, seconds: float | None = None, energy_mj: float | None = None,
-                 rate: float | None = None, partial: bool = False) -> Rehearsed:  # fmt: skip
-        """One bout on the board. A bout that is not finished within `seconds` goes on with the next call."""
-        check_asked(steps, seconds, energy_mj, rate)
-        if energy_mj is not None:
-            raise DataError("a board's energy is not measured here", hint=f"give {option(steps='N')} or seconds")
+                 rate: float | None = None, partial: bool = False,
+                 instructions: int | None = None) -> Rehearsed:  # fmt: skip
+        """One bout on the board. A bout that is not finished within `seconds` goes on with the next call.
+
+        `energy_mj` and `instructions` decide how many steps it has: an estimate (budget.py).
+        """
+        check_asked(steps, seconds, energy_mj, rate, instructions)
         with self.learner._changing:
             before, began = self.board.statistics(), time.monotonic()
+            guards = sum(c["guards"] for c in self.board.class_statistics())
+            budget = Budget.of(energy_mj, instructions, self.learner, guards)
             if not before["phase"]:
-                self.board.begin(self._steps(steps), self._rate(rate), partial)
+                self.board.begin(budget.steps(self._steps(steps)), self._rate(rate), partial)
             after = self.board.go_on(seconds)
-            return rehearsed(before, after, time.monotonic() - began)
+            return budget.told(rehearsed(before, after, time.monotonic() - began))
 
     def _steps(self, steps: int | None) -> int:
         optional(steps, "steps", 1)
@@ -161,4 +182,5 @@ def rehearsed(before: dict[str, Any], after: dict[str, Any], seconds: float) -> 
     kept, change = after["right"], after["won"] - after["lost"]
     was, now = (kept, kept + change) if undone else (kept - change, kept)
     shares = {"before": was / guards, "after": now / guards} if guards else {}
-    return replace(done, **shares, lost=after["lost"], loss=float(after["loss"]))
+    note = harm(after["lost"], after["won"]) if undone else ""
+    return replace(done, **shares, lost=after["lost"], loss=float(after["loss"]), note=note)

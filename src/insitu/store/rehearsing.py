@@ -6,7 +6,7 @@ bout.py has the bout itself.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from insitu.store.life import Life
 
 
-def rehearse(life: Life, steps: int | None, rate: float | None, partial: bool, limit: float) -> Rehearsed:
-    """Learn for `limit` seconds at most."""
+def rehearse(life: Life, steps: int | None, rate: float | None, partial: bool, limit: Limit) -> Rehearsed:
+    """Learn as long as this limit allows."""
     life.catch_up()
     life.store.refresh()
     if (why := refusal(life.when)) or (not life.record.bout and (why := bouts.obstacle(life, partial))):
@@ -30,32 +30,45 @@ def rehearse(life: Life, steps: int | None, rate: float | None, partial: bool, l
     return _some(life, bout, limit)
 
 
-def check_asked(steps: int | None, seconds: float | None, energy_mj: float | None, rate: float | None) -> None:
+class Limit(NamedTuple):
+    """The seconds that a call may take, and what to say if they are over."""
+
+    seconds: float = np.inf
+    note: str = ""
+
+
+def check_asked(steps: int | None, seconds: float | None, energy_mj: float | None, rate: float | None,
+                instructions: int | None = None) -> None:  # fmt: skip
     optional(steps, "steps", 1)
+    optional(instructions, "instructions", 1)
     for value, name in ((seconds, "seconds"), (energy_mj, "energy_mj"), (rate, "the learning rate")):
         if value is not None:
             number(value, name)
 
 
-def shortest(seconds: float | None, energy_mj: float | None, watts: float) -> float:
-    """The seconds that a call may take."""
-    energy = np.inf if energy_mj is None else energy_mj / max(1000 * watts, 1e-9)
-    return float(min(np.inf if seconds is None else seconds, energy))
+def shortest(seconds: float | None, energy_mj: float | None, watts: float) -> Limit:
+    """The budget that ends first."""
+    found = [Limit()]
+    if seconds is not None:
+        found.append(Limit(float(seconds), f"out of time: {seconds:g} s"))
+    if energy_mj is not None:
+        found.append(Limit(energy_mj / max(1000 * watts, 1e-9), f"out of energy: {energy_mj:g} mJ (estimate)"))
+    return min(found, key=lambda limit: limit.seconds)
 
 
 def abandon(life: Life) -> None:
     life.record.bout, life.record.abandoned = None, life.record.abandoned + 1
 
 
-def _some(life: Life, bout: Bout, limit: float) -> Rehearsed:
+def _some(life: Life, bout: Bout, limit: Limit) -> Rehearsed:
     """Lessons until the bout is finished or the time is over; then judge, and save."""
     start, cpu, first, why = time.monotonic(), time.process_time(), bout.done, ""
     bout.losses = []
     chunk = -(-CHUNK // life.learner.batch) * life.learner.batch
     while not bout.finished and not why:
         bouts.some(life, bout, min(chunk, bout.steps - bout.done))
-        over = time.monotonic() - start >= limit
-        why = "" if bout.finished else "out of time" if over else refusal(life.when)
+        over = time.monotonic() - start >= limit.seconds
+        why = "" if bout.finished else limit.note if over else refusal(life.when)
     judged = _end(life, bout) if bout.finished else None
     spent = 1000 * life.watts * (time.process_time() - cpu)
     life.record.energy_mj += spent
