@@ -166,7 +166,10 @@ class Learner(Owner):
             self._save_life()
             return history
 
-    learn = partial_fit
+    def learn(self, x: Any, y: Any = None, *, rate: float | None = None, head_rate: float | None = None,
+              progress: Report | None = None) -> History:  # fmt: skip
+        """The same as `partial_fit`."""
+        return self.partial_fit(x, y, rate=rate, head_rate=head_rate, progress=progress)
 
     # using ------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ class Model:
     """The result of `insitu.load`. `predict` runs the generated C, not numpy."""
 
     def __init__(self, graph: Graph):
-        self.graph = graph
+        self.graph: Graph = graph
 
     @cached_property
     def device(self) -> HostDevice:
