@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from insitu.importers.keras.saved import Stored, is_file, saved_settings
+
 BATCH = 32  # the samples per update of Keras's own fit
 # name of a Keras loss, in lower case and without underscores -> the loss here
 LOSSES = {
@@ -42,23 +44,44 @@ class Compiled:
 
 
 def compiled(model) -> Compiled | None:
-    """The settings of this model; None if it is not a Keras model, or was not compiled."""
+    """The settings of this model, or of a .keras file; None if it is neither, or was not compiled."""
+    if is_file(model):
+        return _of_file(model)
     if not type(model).__module__.startswith("keras.") and not _is_keras(model):
         return None
     optimizer, loss = getattr(model, "optimizer", None), getattr(model, "loss", None)
     if not getattr(model, "compiled", False) or optimizer is None or loss is None:
         return None
+    return _settings(optimizer, loss, getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None))
+
+
+def _of_file(path) -> Compiled | None:
+    found = saved_settings(path)
+    optimizer, loss = (getattr(found, name, None) for name in ("optimizer", "loss"))
+    if optimizer is None or loss is None:
+        return None
+    try:
+        return _settings(optimizer, loss, getattr(found, "loss_weights", None))
+    except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as e:
+        return Compiled("", notes=(f"Keras: the settings in {path} cannot be read, and are not taken over ({e})",))
+
+
+def _settings(optimizer, loss, weights) -> Compiled:
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a wrapper that scales the loss
     updates, words = _optimizer(optimizer)
     aim, logits, more = _loss(loss)
-    notes = tuple(f"Keras: {note}" for note in (*words, *more, *_weights(model)))
-    name = type(optimizer).__name__ + (f"({updates['rate']:g})" if "rate" in updates else "")
+    notes = tuple(f"Keras: {note}" for note in (*words, *more, *_weights(weights)))
+    name = _kind(optimizer) + (f"({updates['rate']:g})" if "rate" in updates else "")
     return Compiled(name, {**updates, **aim}, logits, notes)
 
 
-def _weights(model) -> list[str]:
+def _kind(given) -> str:
+    """The name of the class of an optimizer, schedule or loss."""
+    return given.class_name if isinstance(given, Stored) else type(given).__name__
+
+
+def _weights(given) -> list[str]:
     """What is not taken over of the weights of losses; 1 is the usual one."""
-    given = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
     each = list(given.values()) if isinstance(given, dict) else [given] if np.isscalar(given) else list(given or ())
     return [f"loss_weights={given!r} is not taken over: every loss counts once"] if set(each) - {1, None} else []
 
@@ -71,7 +94,7 @@ def _is_keras(model) -> bool:
 
 
 def _optimizer(optimizer) -> tuple[dict[str, Any], list[str]]:
-    name = type(optimizer).__name__
+    name = _kind(optimizer)
     take = OPTIMIZERS.get(name)
     if take is None:
         return {}, [f"the optimizer {name} is not known here: SGD, with a rate that fit finds"]
@@ -107,14 +130,32 @@ def _decay_note(optimizer) -> list[str]:
 
 
 def _rate(optimizer) -> tuple[float, list[str]]:
+    given, first = _schedule(optimizer)
+    if given is None:
+        return _as_given(optimizer.learning_rate), []
+    name = _kind(given)
+    return first, [f"the schedule {name} is not taken over: its first rate, {first:g}, is used throughout"]
+
+
+def _as_given(rate) -> float:
+    """0.02, as it was given, not 0.0199999996"""
+    return float(str(np.float32(float(rate))))
+
+
+def _schedule(optimizer) -> tuple[Any, float]:
+    """The schedule of the rate, and the first rate; None if the rate is constant."""
+    if isinstance(optimizer, Stored):
+        given = optimizer.learning_rate
+        if not isinstance(given, Stored):
+            return None, 0.0
+        first = given.settings.get("initial_learning_rate")
+        return given, _as_given(given.values[0] if first is None else first)
     from insitu.importers.keras.read import keras_package
 
-    given: Any = getattr(optimizer, "_learning_rate", None)
+    given = getattr(optimizer, "_learning_rate", None)
     if isinstance(given, keras_package().optimizers.schedules.LearningRateSchedule):
-        first = float(given(0))
-        name = type(given).__name__
-        return first, [f"the schedule {name} is not taken over: its first rate, {first:g}, is used throughout"]
-    return float(str(np.float32(float(optimizer.learning_rate)))), []  # 0.02, as it was given, not 0.0199999996
+        return given, _as_given(given(0))
+    return None, 0.0
 
 
 OPTIMIZERS: dict[str, Callable[[Any], tuple[dict[str, Any], list[str]]]] = {
@@ -132,11 +173,11 @@ def _loss(loss) -> tuple[dict[str, Any], bool, list[str]]:
         if len(found) != 1:
             return {}, False, [f"{len(found)} losses are not taken over: cross_entropy of the first output"]
         loss = found[0]
-    name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+    name = loss if isinstance(loss, str) else getattr(loss, "__name__", _kind(loss))
     known = LOSSES.get(name.lower().replace("_", ""))
     if known is None:
         return {}, False, [f"the loss {name} is not known here: cross_entropy, unless a recipe says otherwise"]
-    config = dict(getattr(loss, "_fn_kwargs", {}))
+    config = dict(loss.settings if isinstance(loss, Stored) else getattr(loss, "_fn_kwargs", {}))
     smoothing = float(config.pop("label_smoothing", 0.0)) if known == "cross_entropy" else 0.0
     left = [f"{option}={config[option]!r} of {name} is not taken over"
             for option, usual in LOSS_OPTIONS.items() if config.get(option, usual) != usual]  # fmt: skip

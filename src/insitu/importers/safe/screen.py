@@ -31,7 +31,7 @@ def screen(path: Path) -> None:
         if name.endswith(".json"):
             found.add(name)
             try:
-                look(name, None if data is None else _json(data))
+                look(name, None if data is None else json_of(data))
             except ModelError as e:
                 raise ModelError(e.what, where=": ".join(filter(None, (str(path), name, e.where))), hint=e.hint) from e
     if not found or (look is _look_at_keras and CONFIG not in found):
@@ -74,7 +74,7 @@ def _check_class(node: dict, where: str) -> None:
 # json
 
 
-def _json(data: bytes) -> dict:
+def json_of(data: bytes) -> dict:
     try:
         tree = json.loads(data.decode(), parse_int=_integer)
     except (ValueError, RecursionError) as e:
