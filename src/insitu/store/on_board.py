@@ -45,7 +45,8 @@ class BoardLife:
     """What a board keeps and learns by itself. `Learner.life`, if the learner runs on such a board."""
 
     def __init__(self, learner: Learner, board: Living):
-        self.learner, self.board = learner, board
+        self.learner: Learner = learner
+        self.board: Living = board
         self._shown: dict[int, Shown] = {}  # by id, no more than the board keeps
 
     def close(self) -> None:
