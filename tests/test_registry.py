@@ -1,4 +1,4 @@
-"""Outside ops/ and importers/ an op is a Python name or a declared property, never a string."""
+"""Outside ops/ and importers/ an op is a Python name or a declared property, never a string; nor is a kernel."""
 
 import ast
 import re
@@ -8,7 +8,9 @@ import pytest
 
 import insitu
 import insitu.ops  # fills the registry
+from insitu.deploy.estimate import DSP, FAMILIES, KINDS, OTHER, PLAIN, kind_of
 from insitu.graph import REGISTRY
+from insitu.toolchain.sources import C_FOLDER, kernel_paths
 
 ROOT = Path(insitu.__file__).parent
 OWN = ("ops", "importers")  # ops are declared in the first, foreign ops have names in the second
@@ -16,7 +18,7 @@ REASON = "# op by name:"  # on the same line, followed by the reason
 
 
 def by_name(source: str) -> list[int]:
-    """The lines that look up an op by a literal name, or decide by the name of an op."""
+    """The lines that look up an op by a literal name, or decide by the name of an op or of a kernel."""
     lines = source.splitlines()
     found = {n.lineno for n in ast.walk(ast.parse(source)) if _looks_up(n) or _decides(n)}
     return sorted(line for line in found if REASON not in lines[line - 1])
@@ -32,12 +34,14 @@ def _looks_up(node: ast.AST) -> bool:
 def _decides(node: ast.AST) -> bool:
     """op.name == "relu", TABLE[op.name], TABLE.get(op.name), op.name.startswith("conv")"""
     if isinstance(node, ast.Compare):
-        return any(map(_op_name, (node.left, *node.comparators)))
+        sides = (node.left, *node.comparators)
+        return any(map(_op_name, sides)) or (any(map(_kernel, sides)) and any(map(_literal, sides)))
     if isinstance(node, ast.Subscript):
         return _op_name(node.slice)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         read = node.func.attr == "get" and any(map(_op_name, node.args))
-        return read or (_op_name(node.func.value) and node.func.attr in ("startswith", "endswith", "partition"))
+        named = _op_name(node.func.value) or _kernel(node.func.value)
+        return read or (named and node.func.attr in ("startswith", "endswith", "partition"))
     return False
 
 
@@ -46,6 +50,17 @@ def _op_name(node: ast.AST) -> bool:
     if not isinstance(node, ast.Attribute) or node.attr != "name":
         return False
     return _is(node.value, "op") or (isinstance(node.value, ast.Attribute) and node.value.attr == "op")
+
+
+def _kernel(node: ast.AST) -> bool:
+    """`kernel`, `work.kernel` or `call.function`, which name a C kernel"""
+    return _is(node, "kernel") or (isinstance(node, ast.Attribute) and node.attr in ("kernel", "function"))
+
+
+def _literal(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant | ast.JoinedStr) or (
+        isinstance(node, ast.Tuple) and any(map(_literal, node.elts))
+    )
 
 
 def _is(node: ast.AST, name: str) -> bool:
@@ -60,7 +75,8 @@ def test_no_stage_knows_an_op_by_its_name():
 
 @pytest.mark.parametrize("source", (
     'lookup("relu")(x)', 'lookup(f"{name}_s8")', 'REGISTRY["relu"]', 'node.op.name == "relu"', 'op.name in ("a", "b")',
-    'TABLE[node.op.name]', 'TABLE.get(node.op.name)', 'node.op.name.startswith("conv")',
+    'TABLE[node.op.name]', 'TABLE.get(node.op.name)', 'node.op.name.startswith("conv")', 'kernel.startswith(name)',
+    'call.function == "conv2d_s8"', 'work.kernel in ("a", "b")', '"_dw" in kernel', 'f"{role}_" in kernel',
 ))  # fmt: skip
 def test_every_way_to_know_an_op_by_its_name_is_seen(source):
     assert by_name(source) == [1]
@@ -72,6 +88,14 @@ def test_every_way_to_know_an_op_by_its_name_is_seen(source):
 )
 def test_names_may_be_read_and_printed(source):
     assert by_name(source) == []
+
+
+def test_every_kind_of_kernel_with_a_rate_has_kernels():
+    """deploy/estimate.py knows kernels by how their names begin: a renamed kernel would silently count as another."""
+    kernels = list(kernel_paths(C_FOLDER))
+    found = {kind_of(kernel) for kernel in kernels}
+    assert set(DSP) == set(PLAIN) == found
+    assert {*FAMILIES, *KINDS} == {kind for kind in found if kind != OTHER and kind[-3:] not in ("_dw", "_dx")}
 
 
 def test_twins_take_what_their_ops_take():

@@ -100,10 +100,10 @@ def _instructions(work: Work, rates: Mapping[str, Rate]) -> float:
 
 
 def kind_of(kernel: str) -> str:
-    """`conv2d_pairs_dx_s16b` is a `conv2d_dx`."""
-    role = next((role for role in ("_dw", "_dx") if f"{role}_" in kernel), "")
-    family = next((name + role for name in FAMILIES if kernel.startswith(name)), None)
-    return family or next((name for name in KINDS if kernel.startswith(name)), OTHER)
+    """`conv2d_pairs_dx_s16b` is a `conv2d_dx`. Rates are fitted to counts of kernels, of which an op has several."""
+    name = next((n for n in (*FAMILIES, *KINDS) if kernel.startswith(n)), OTHER)  # op by name: a rate is a kernel's
+    role = next((r for r in ("_dw", "_dx") if f"{r}_" in kernel), "")  # op by name: the same
+    return name + role if name in FAMILIES else name
 
 
 def work_of(plan: Plan) -> Iterator[Work]:

@@ -152,7 +152,8 @@ def _ends(p: Pass, whole: dict[str, Value]) -> None:
         values = [a for a in step.call.args if isinstance(a, Value)]
         for arg in step.call.args:
             if isinstance(arg, Part):
-                (_moved if step.call.function == "copy_box" else _walked)(arg, p, step)
+                copies = step.call.function == "copy_box"  # op by name: the planner's own call, of no op
+                (_moved if copies else _walked)(arg, p, step)
             if isinstance(arg, Entries) and arg.step * p.count != arg.table.array.size:
                 raise GraphError(f"{p.count} tiles of {arg.step} entries are not all of it", where=f"%{step.layer}")
             if isinstance(arg, Count):
