@@ -174,7 +174,10 @@ class Flowers:
 def _head_graph(mind, classes: int):
     from torch import nn, zeros
 
-    return insitu.load(nn.Linear(mind.features, classes), zeros(1, mind.features))
+    head = nn.Linear(mind.features, classes)
+    for parameter in head.parameters():
+        nn.init.zeros_(parameter)  # as a new head begins; torch's own would be other numbers in each run
+    return insitu.load(head, zeros(1, mind.features))
 
 
 def run_flowers() -> dict:
