@@ -153,7 +153,7 @@ def test_noise_follows_the_devices_that_are_left():
     noise = Noise(1.0, 0.5, "central")
     made = Deltas(strategy_of("fedavg", 4, noise=noise), [fresh()], noise=noise)
     assert Present(made).wanted["min_available_nodes"] == 4  # found inside Flower's wrapper
-    run_rounds(made, Here(apps(), lambda m, node, reply: reply if node < 3 else None), 1, SETTINGS, None, 60)
+    run_rounds(made, Here(apps(), lambda m, node, reply: reply if node < 3 else None), 1, SETTINGS, None, 1)
     assert getattr(made.strategy, SAMPLED) == 3
     assert {d.why for d in made.dropped if d.node == 3} == {"did not answer in time"}
 

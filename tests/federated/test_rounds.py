@@ -74,9 +74,9 @@ def everyone(kind, count: int = 4, **options):
     return kind(min_train_nodes=count, min_evaluate_nodes=count, min_available_nodes=count, **options)
 
 
-def rounds_of(strategy, grid, count: int = 3, **options) -> Deltas:
+def rounds_of(strategy, grid, count: int = 3, timeout: float = 60, **options) -> Deltas:
     deltas = Deltas(strategy, [fresh()], **options)
-    run_rounds(deltas, grid, count, SETTINGS, None, 60)
+    run_rounds(deltas, grid, count, SETTINGS, None, timeout)
     return deltas
 
 
@@ -137,7 +137,7 @@ def test_replies_that_fail_are_dropped_with_the_reason_and_the_round_goes_on():
             return None  # a straggler, or one that was unplugged
         return reply
 
-    found = rounds_of(everyone(FedAvg), Here(apps(), spoil), 2)
+    found = rounds_of(everyone(FedAvg), Here(apps(), spoil), 2, timeout=1)
     assert [t.replies for t in found.traffic] == [1, 1]
     assert {d.node for d in found.dropped} >= {0} and any("is not a delta" in d.why for d in found.dropped)
     assert any("out of memory" in d.why for d in found.dropped)
