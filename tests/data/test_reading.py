@@ -98,7 +98,8 @@ MOMENTS = np.arange(18, dtype=np.float32).reshape(9, 2)
 
 @pytest.mark.parametrize("shape", [(1, 4, 2), (1, 2, 4)])
 def test_a_csv_of_moments_is_cut_into_windows(tmp_path, shape):
-    """Nine moments of two channels: two windows of four, one left over, in the model's own layout."""
+    """Nine moments of two channels: three windows of four, every second moment, of which the middle one has two labels;
+    in the model's own layout."""
     labels = [1, 1, 1, 1, 0, 0, 0, 0, 0]
     (tmp_path / "w.csv").write_text("\n".join(f"{a},{b},{y}" for (a, b), y in zip(MOMENTS, labels)))
     windows = MOMENTS[:8].reshape(2, 4, 2)
@@ -120,7 +121,7 @@ def test_a_folder_of_recordings_a_class(tmp_path):
 def test_a_window_in_which_the_label_changes_is_dropped(tmp_path):
     text = "\n".join(f"{a},{b},{y}" for (a, b), y in zip(MOMENTS, [1, 1, 0, 0, 0, 0, 0, 0, 0]))
     (tmp_path / "w.csv").write_text(text)
-    same(read_samples(tmp_path / "w.csv", graph(f32(1, 4, 2))), MOMENTS[None, 4:8], [0])
+    same(read_samples(tmp_path / "w.csv", graph(f32(1, 4, 2))), np.stack([MOMENTS[2:6], MOMENTS[4:8]]), [0, 0])
 
 
 @pytest.mark.parametrize("type, want", [(f32(1, 2, 2, 3), 1.0), (Type("u8", (1, 2, 2, 3)), 255)])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import firwin, lfilter
 
+import insitu
 from insitu import GraphError, Motion
 from insitu.codegen import emit_program
 from insitu.data.windows import windows
@@ -78,3 +79,63 @@ def test_what_does_not_fit_is_refused():
         Motion(lowpass=40.0).applied_to(seen((1, 32, 3)))
     with pytest.raises(GraphError, match="2 numbers do not fit 3 channels"):
         Motion(mean=(1.0, 2.0)).applied_to(seen((1, 32, 3)))
+
+
+# recordings of any length -------------------------------------------------------------------------
+
+
+def learner(**settings) -> insitu.Learner:
+    """Looks at 32 readings of three channels, filtered: it takes 56."""
+    rng = np.random.default_rng(1)
+    with build("net") as b:
+        x = b.input("x", Type("f32", (1, 32, 1, 3)))
+        w = b.constant("w", rng.normal(0, 0.5, (6, 5, 1, 3)).astype(np.float32))
+        y = lookup("relu")(lookup("conv2d")(x, w, stride=(2, 1), name="conv"), name="r")
+        net = b.graph(lookup("mean")(y, axes=(1, 2), name="pool"))
+    return insitu.compile(net, classes=["rest", "wave"], precision="float", head_after="pool",
+                          transform=Motion(**settings))  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "step"), [({}, 28), ({"overlap": 0.75}, 14), ({"overlap": 0}, 56)])
+def test_a_recording_is_cut_into_windows_that_overlap(settings, step):
+    made = learner(highpass=1.0, window=32, **settings)
+    x = readings(200)
+    starts = range(0, 200 - 56 + 1, step)
+    want = made.predict(np.stack([x[k : k + 56] for k in starts])[:, :, None])
+    np.testing.assert_array_equal(made.predict(x), want)
+    np.testing.assert_array_equal(made.predict([x]), want)
+    assert len(made.predict(x[:56])) == 1  # one window is a recording, too
+
+
+def test_recordings_and_their_labels_are_learned_by_windows():
+    made = learner(overlap=0.5)  # without a filter
+    long, short = readings(150), readings(70) / 8
+    found = made.samples([long, short], ["wave", "rest"])
+    assert len(found) == 8 + 3 and found.labels.tolist() == [1] * 8 + [0] * 3
+    assert made.fit([long, short], ["wave", "rest"], epochs=2).loss
+    each = made.samples(np.concatenate([long, short]), ["wave"] * 150 + ["rest"] * 70)
+    assert each.labels.tolist() == [1] * 8 + [0] * 2  # those that have readings of both are left out
+
+
+def test_a_table_is_cut_in_the_same_way(tmp_path):
+    x = readings(100)
+    np.savetxt(tmp_path / "r.csv", x, delimiter=",")
+    made = learner(overlap=0.75)
+    np.testing.assert_allclose(made.predict(tmp_path / "r.csv"), made.predict(x), atol=1e-6)
+    assert len(made.predict(x)) == 9
+
+
+def test_the_overlap_is_saved(tmp_path):
+    made = insitu.open(learner(overlap=0.75).save(tmp_path / "m.insitu"))
+    assert len(made.predict(readings(100))) == 9
+
+
+def test_a_wrong_window_and_too_short_a_recording_are_told():
+    with pytest.raises(GraphError, match="looks at 32 readings, not at 64"):
+        learner(window=64)
+    with pytest.raises(GraphError, match="overlap must be"):
+        learner(overlap=1.0)
+    with pytest.raises(insitu.DataError, match="20 readings, a window takes 32"):
+        learner().predict(readings(20))
+    with pytest.raises(insitu.DataError, match="2 recordings, but 3 labels"):
+        learner().samples([readings(40), readings(50)], ["rest", "wave", "rest"])

@@ -1,4 +1,5 @@
-"""How files are read for a graph: the rate of its sound and the camera of its pixels, from the ops that it begins with.
+"""How files are read for a graph: the rate of its sound, the camera of its pixels, the overlap of its windows, from
+the ops that it begins with.
 
 A board's folder has no ops; its graphs say it themselves (deploy/manifest.py).
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from insitu.graph import Graph
 from insitu.graph.source import RGB, Source
+from insitu.ops.motion import OVERLAP, fir
 from insitu.ops.pcen import mel
 from insitu.ops.pixels import pixels, yuv420
 from insitu.ops.sound import log_mel
@@ -17,4 +19,6 @@ def source_of(graph: Graph) -> Source:
     if graph.source:
         return graph.source
     rate = next((n.attrs["rate"] for n in graph.nodes if n.op in (log_mel, mel)), None)
-    return Source(rate, next((n.attrs["format"] for n in graph.nodes if n.op in (pixels, yuv420)), RGB))
+    camera = next((n.attrs["format"] for n in graph.nodes if n.op in (pixels, yuv420)), RGB)
+    overlap = next((n.attrs.get("overlap", OVERLAP) for n in graph.nodes if n.op is fir), OVERLAP)
+    return Source(rate, camera, overlap)

@@ -12,8 +12,10 @@ import numpy as np
 
 from insitu.data.labels import numbered
 from insitu.data.samples import Samples, fit
+from insitu.data.source import source_of
 from insitu.data.tables import LABEL_HEADINGS, Table, read_table, without_gaps
 from insitu.data.targets import target_columns
+from insitu.data.windows import windows as overlapping
 from insitu.data.words import spread
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
@@ -32,7 +34,7 @@ def table_samples(path: Path, value: Value, graph: Graph, targets: bool | tuple[
     labels, names = (None, ()) if column is None else _labels(table, column, bool(targets))
     labels, names = (table.numbers(wanted), table.names(wanted)) if wanted else (labels, names)
     if x.ndim == 2 and x.shape[1] in _channels(value):
-        x, labels = windows(value, x, labels, str(path))
+        x, labels = windows(value, x, labels, str(path), source_of(graph).overlap)
     left = [h.strip() for c, h in enumerate(table.heading) if c not in (*kept, *wanted, column)]
     notes = (table.style.words, f"columns left out: {', '.join(left)}" if left else "", *spreading, *gaps)
     return Samples((fit(value, x, str(path)),), labels, names, path.name, tuple(filter(None, notes)),
@@ -90,21 +92,21 @@ def _labels(table: Table, column: int, targets: bool) -> tuple[np.ndarray, tuple
     return (given, ()) if targets else numbered(given, str(table.path))
 
 
-def windows(value: Value, table: np.ndarray, labels: np.ndarray | None,
-            where: str) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
+def windows(value: Value, table: np.ndarray, labels: np.ndarray | None, where: str,
+            overlap: float = 0.5) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
     """[times, channels] cut into the windows that an input [1, length, channels] (or channels first) takes.
 
-    An incomplete window at the end is dropped, and so is a window in which the label changes.
+    Neighbours overlap, as those that `teach` cuts. Readings after the last whole window are left out, and so is a
+    window in which the label changes.
     """
     length = int(np.prod(value.shape[1:])) // table.shape[1]
-    count = len(table) // length
-    if not count:
+    cut = overlapping(table, length, overlap)
+    if not len(cut):
         raise DataError(f"has {len(table)} lines, but {value.name} takes windows of {length}", where=where)
-    cut = table[: count * length].reshape(count, length, -1)
     cut = cut if table.shape[1] in (1, value.shape[-1]) else cut.transpose(0, 2, 1)
-    cut = cut.reshape(count, *value.shape[1:])
+    cut = cut.reshape(len(cut), *value.shape[1:])
     if labels is None:
         return cut, None
-    each = labels[: count * length].reshape(count, length, *labels.shape[1:])
-    pure = (each == each[:, :1]).reshape(count, -1).all(1)
-    return cut[pure], each[pure, 0]
+    each = overlapping(labels.reshape(len(labels), -1), length, overlap)
+    pure = (each == each[:, :1]).reshape(len(each), -1).all(1)
+    return cut[pure], each[pure, 0].reshape(-1, *labels.shape[1:])

@@ -19,6 +19,7 @@ import numpy as np
 
 from insitu.data.labels import numbered
 from insitu.data.reading import read_samples
+from insitu.data.recordings import cut_recordings
 from insitu.data.samples import Samples, check_finite, check_samples, counted, fit
 from insitu.data.streams import MOST, Parts, Taken, array, is_stream, labels_of, pairs_of, peeked, samples_of
 from insitu.data.words import words_of_frame
@@ -42,6 +43,7 @@ def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ..
         if labels is not None:
             y, names = array(labels), ()
     else:
+        data, labels = cut_recordings(data, labels, graph)
         data, columns = _by_name(data, graph.columns)
         (x, y, notes), names = _parts(data, labels, graph), ()
     inputs = tuple(fit(v, a, f"input {v.name}") for v, a in zip(graph.inputs, x))
@@ -60,7 +62,7 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
     if any(x is None for x in given):
         raise DataError("there is nothing to predict: it is None", hint="an array, a list, or a path")
     given = tuple(only) if only is not None and _is_inputs(only, len(graph.inputs)) else given
-    given = (_by_name(given[0], graph.columns)[0], *given[1:])
+    given = (_by_name(cut_recordings(given[0], None, graph)[0], graph.columns)[0], *given[1:])
     if len(given) != len(graph.inputs):
         names = ", ".join(v.name for v in graph.inputs)
         raise DataError(f"{len(given)} inputs were given, but the model has {len(graph.inputs)}: {names}")

@@ -147,7 +147,10 @@ def _source(found: dict | None) -> Source | None:
         return None
     if found["camera"] not in CAMERAS:
         raise ValueError(f"camera is {found['camera']!r}")
-    return Source(None if found["rate"] is None else _count(found, "rate", 1), found["camera"])
+    overlap = found.get("overlap", Source.overlap)  # older folders do not say
+    if not isinstance(overlap, int | float) or not 0 <= overlap < 1:
+        raise ValueError(f"overlap is {overlap!r}")
+    return Source(None if found["rate"] is None else _count(found, "rate", 1), found["camera"], overlap)
 
 
 def _scheme(found: dict) -> str:

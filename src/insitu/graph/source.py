@@ -13,3 +13,4 @@ class Source:
 
     rate: int | None = None  # of sound: samples per second
     camera: str = RGB  # the bytes of a pixel
+    overlap: float = 0.5  # of recordings: the share of its readings that a window has in common with the next

@@ -13,11 +13,14 @@ from insitu.graph.loops import Rows
 from insitu.graph.op import Grads
 from insitu.ops._types import Array
 
+OVERLAP = 0.5  # of windows, unless the model says otherwise
+
 fir = op(
     "fir",
     """y[t, c] = sum over k of taps[k] x[t + k, c], for the times t that have all readings they need
 
     x[n, times, width, channels]; the taps are fixed and not trained. Sums are added one after the other.
+    `overlap` does not change the result: it says how recordings are cut into windows x (data/recordings.py).
     """,
     kind="any",
     cases=[
@@ -29,7 +32,7 @@ fir = op(
 
 
 @fir.infer
-def _(x: Type, *, taps: tuple[float, ...]) -> Type:
+def _(x: Type, *, taps: tuple[float, ...], overlap: float = OVERLAP) -> Type:
     if x.dtype not in ("f32", "f64") or x.rank != 4 or not 1 <= len(taps) <= x.shape[1]:
         raise GraphError(f"a filter of {len(taps)} taps does not fit {x}")
     if not all(map(isfinite, taps)):
@@ -38,7 +41,7 @@ def _(x: Type, *, taps: tuple[float, ...]) -> Type:
 
 
 @fir.eval
-def _(x: Array, *, taps: tuple[float, ...], node: Node) -> Array:
+def _(x: Array, *, taps: tuple[float, ...], node: Node, overlap: float = OVERLAP) -> Array:
     times, y = node.output.shape[1], np.zeros((), x.dtype)
     for k, tap in enumerate(np.array(taps, np.float32).astype(x.dtype)):
         y = y + tap * x[:, k : k + times]
@@ -51,17 +54,17 @@ def _(g: Value, y: Value, x: Value) -> Grads:
 
 
 @fir.emit
-def _(y: Value, x: Value, *, taps: tuple[float, ...]) -> Call:
+def _(y: Value, x: Value, *, taps: tuple[float, ...], overlap: float = OVERLAP) -> Call:
     n, times, width, channels = y.shape
     return Call("fir_f32", y, x, Table(np.array(taps, np.float32)), n, times, width * channels, len(taps))
 
 
 @fir.macs
-def _(y: Value, x: Value, *, taps: tuple[float, ...]) -> int:
+def _(y: Value, x: Value, *, taps: tuple[float, ...], overlap: float = OVERLAP) -> int:
     return y.type.size * len(taps)
 
 
-def _later_rows(y: Value, x: Value, *, taps: tuple[float, ...]) -> tuple[Rows]:
+def _later_rows(y: Value, x: Value, *, taps: tuple[float, ...], overlap: float = OVERLAP) -> tuple[Rows]:
     return (Rows(kernel=len(taps)),)
 
 

@@ -1,9 +1,10 @@
 """From the readings of a motion sensor to the windows a network was trained on, as part of its graph.
 
-    Motion(rate=50, highpass=0.3, mean=(0.0, 0.0, 0.0), std=(4.0, 4.0, 4.0))
+    Motion(rate=50, highpass=0.3, mean=(0.0, 0.0, 0.0), std=(4.0, 4.0, 4.0), window=128, overlap=0.5)
 
-The graph then takes readings f32[1, times, 1, channels], one row per point in time, and some more of them than the
-network looks at: the filter has no edges inside. It works row by row (`--rows`).
+A recording of any length is cut into windows, and `overlap` of each is in the next. The graph then takes readings
+f32[1, times, 1, channels], one row per point in time, and some more of them than the network looks at: the filter has
+no edges inside. It works row by row (`--rows`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Type, Value
 from insitu.ops.layout import reshape, transpose
-from insitu.ops.motion import fir
+from insitu.ops.motion import OVERLAP, fir
 from insitu.ops.normalize import normalize
 from insitu.ops.quant import quantize
 from insitu.preprocess.front import in_front
@@ -34,6 +35,8 @@ class Motion:
     taps: int = 25  # length of the filters, odd
     mean: Numbers = 0.0
     std: Numbers = 1.0
+    window: int | None = None  # readings that the network looks at; None: as many as its input has
+    overlap: float = OVERLAP  # how much of a window is in the next, if a recording is longer: 0 to below 1
 
     @property
     def filter(self) -> tuple[float, ...]:
@@ -62,14 +65,23 @@ class Motion:
 
     def _made(self, builder: Builder, old: Value) -> Value:
         times, channels, turned = self._layout(old)
-        taps = self.filter
+        self._check(times)
+        taps, cut = self.filter, {} if self.overlap == OVERLAP else {"overlap": float(self.overlap)}
+        taps = taps or ((1.0,) if cut else ())  # a filter says how recordings are cut: here one that changes nothing
         x = builder.input(INPUT, Type("f32", (1, times + max(len(taps) - 1, 0), 1, channels)))
-        x = fir(x, taps=taps, name="filtered") if taps else x
+        x = fir(x, taps=taps, name="filtered", **cut) if taps else x
         mean, std = (self._numbers(v, channels) for v in (self.mean, self.std))
         x = normalize(x, mean=mean, std=std, name="normalised")
         x = transpose(x, perm=(0, 3, 2, 1), name=f"{old.name}.turned") if turned else x
         x = quantize(x, name=f"{old.name}.s8", out=old.type) if old.dtype == "s8" else x
         return x if x.shape == old.shape else reshape(x, shape=old.shape, name=old.name)
+
+    def _check(self, times: int) -> None:
+        if self.window not in (None, times):
+            what = f"the network looks at {times} readings, not at {self.window}"
+            raise GraphError(what, where="Motion", hint=f"window={times}, or a network that takes {self.window}")
+        if not 0 <= self.overlap < 1:
+            raise GraphError(f"overlap must be from 0 to below 1, not {self.overlap}", where="Motion")
 
     def _layout(self, old: Value) -> tuple[int, int, bool]:
         """(times, channels, whether channels come first): there are more times than channels."""
