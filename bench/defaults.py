@@ -2,10 +2,11 @@
 
     python -m bench.defaults                    the tasks that no rule was tuned on; bench/defaults.json, a table
     python -m bench.defaults --only watch       a part of it
+    python -m bench.defaults --tasks new        those put aside later (default_new.py)
     python -m bench.defaults --tasks tuning     those that the rules were tuned on; older, oldest: before that
     python -m bench.defaults --table            only print what was measured
 
-Each task is a network and samples it was not made for (default_fresh.py, default_tasks.py), each scheme is compiled
+Each task is a network and samples it was not made for (default_fresh.py and others), each scheme is compiled
 once, each seed draws other samples. `before` is the accuracy on test samples before training, `sweep` the best over a
 grid of rates in steps of three, chosen by the test samples themselves, with the epochs and warm-up that `fit` chose;
 `ours` is `fit(x, y)`. `fair` is the best of the sweep without its luck: chosen by one half of the test samples, scored
@@ -27,6 +28,7 @@ import numpy as np
 
 import insitu
 from bench.default_fresh import TUNING, UNTOUCHED
+from bench.default_new import NEW
 from bench.default_tasks import OTHERS, SCHEMES, TUNED
 from insitu.errors import Error
 from insitu.learner.measures import RIGHT
@@ -38,6 +40,7 @@ GRID = tuple(3.0**k * 1e-4 for k in range(0, 10))  # 0.0001 to 2
 SEEDS = (0, 1, 2)
 TASKS = {
     "untouched": UNTOUCHED,
+    "new": NEW,
     "tuning": TUNING,
     "older": OTHERS,
     "oldest": {name: (SCHEMES, make) for name, make in TUNED.items()},
