@@ -11,6 +11,7 @@ import insitu
 from insitu.boards import find_board
 from insitu.codegen.life_layout import STORE_RULES
 from insitu.deploy.living import life_cost
+from insitu.devices.link import LinkDevice
 from insitu.devices.living import Kept, Living
 from insitu.errors import BoardError, BudgetError, DataError
 from insitu.store import rules
@@ -66,6 +67,7 @@ def test_a_board_follows_the_rule_of_its_store_as_this_machine_does(rule: str):
     learner = insitu.compile(imported(), classes=CLASSES, scheme="head", precision="float", board="stm32l476",
                              store="1K", store_rule=rule)  # fmt: skip
     with learner.on("emulator") as board:
+        assert isinstance(board.device, LinkDevice)
         life = Living(board.device)
         here = learner.keep(count=life.capacity, rule=rule)
         for i in range(80):

@@ -111,10 +111,10 @@ def test_recordings_and_their_labels_are_learned_by_windows():
     made = learner(overlap=0.5)  # without a filter
     long, short = readings(150), readings(70) / 8
     found = made.samples([long, short], ["wave", "rest"])
-    assert len(found) == 8 + 3 and found.labels.tolist() == [1] * 8 + [0] * 3
+    assert len(found) == 8 + 3 and np.array_equal(found.labels, [1] * 8 + [0] * 3)
     assert made.fit([long, short], ["wave", "rest"], epochs=2).loss
     each = made.samples(np.concatenate([long, short]), ["wave"] * 150 + ["rest"] * 70)
-    assert each.labels.tolist() == [1] * 8 + [0] * 2  # those that have readings of both are left out
+    assert np.array_equal(each.labels, [1] * 8 + [0] * 2)  # those that have readings of both are left out
 
 
 def test_a_table_is_cut_in_the_same_way(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def export_board(board: Living, path: str | Path) -> Path:
     return _write(path, arrays)
 
 
-def _write(path: str | Path, arrays: dict[str, np.ndarray]) -> Path:
+def _write(path: str | Path, arrays: dict[str, Any]) -> Path:
     data = io.BytesIO()
     np.savez_compressed(data, allow_pickle=False, **arrays)
     return write_whole(path, data.getvalue())
