@@ -1,7 +1,8 @@
 """Training steps over whole batches beside PyTorch, JAX and onnxruntime-training: the second table of bench.training.
 
 mlp          784-128-dropout-10, Adam, batch 32; PyTorch with its plain and its fused Adam; JAX and onnxruntime-training
-             in a Python of their own (bench/peer.py)
+             in a Python of their own (bench/peer.py); and `fit`, the whole call over these steps,
+             with shuffled samples, rates, losses and checks
 ds-cnn       49x10 keyword spotting, batch norm, Adam, batch 32; PyTorch channels last
 mobilenetv2  width 0.35, 128x128, batch norm, SGD, batch 8; PyTorch channels last
 
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
+import insitu
 from bench.mobilenet import MobileNetV2
 from bench.peer import Peer, peers
 from insitu.devices.host import open_plans
@@ -65,6 +67,7 @@ def row(name: str, others: dict[str, Peer], repeats: int) -> dict:
     model, x = make().eval(), np.random.default_rng(0).standard_normal((batch, *shape)).astype(np.float32)
     runs = {"insitu": timed(insitu_step(model, x, optimizer)), **torch_runs(model.train(), x, optimizer)}
     if make is mlp:
+        runs |= {"insitu fit": fitted(model, x, optimizer)}
         runs |= {framework: peer.burst for framework, peer in others.items()}
     return {"step": name, "times": {who: spread(ms) for who, ms in in_turns(runs, repeats).items()}}
 
@@ -75,6 +78,23 @@ def insitu_step(model: nn.Module, x: np.ndarray, optimizer: str) -> Callable[[],
     graphs = train_graphs(graph, read_scheme("full", layers(graph)), recipe, head=None, samples=len(x))
     device = open_plans({verb: plan(g) for verb, g in graphs.items()})
     return device.prepared(x, np.arange(len(x), dtype=np.int32) % 10, np.float32(RATE), verb="train_step")
+
+
+def fitted(model: nn.Module, x: np.ndarray, optimizer: str) -> Burst:
+    """`fit` with a given rate, over as many batches as are asked for; one fit before compiles its programs."""
+    recipe = Recipe(optimizer=optimizer, clip=0.0)
+    learner = insitu.compile(
+        model, example=torch.from_numpy(x[:1]), batch=len(x), recipe=recipe, scheme="full", precision="float"
+    )
+
+    def burst(count: int) -> float:
+        many, labels = np.tile(x, (count, *[1] * (x.ndim - 1))), np.arange(count * len(x)) % 10
+        start = time.process_time()
+        learner.fit(many, labels, epochs=1, rate=RATE, schedule="constant", warmup=0)
+        return 1000 * (time.process_time() - start) / count
+
+    burst(1)
+    return burst
 
 
 def torch_runs(model: nn.Module, x: np.ndarray, optimizer: str) -> dict[str, Burst]:

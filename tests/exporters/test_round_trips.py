@@ -1,5 +1,7 @@
 """Out and in again: a model is imported, trained, exported and imported once more; it predicts the same.
 
+What insitu does not import is run by another reader: .mlmodel by our evaluator in numpy, a trainable .tflite by LiteRT.
+
 The table of all pairs stands in docs/exports.md, between two marks; `--update-golden` writes it.
 """
 
@@ -34,9 +36,14 @@ WAYS = {
     ".onnx, int8 (qdq)": ("int8", "single", "onnx", {"form": "qdq"}),
     "torch module, float": ("float", None, "", {}),
     "torch module, int8": ("int8", "single", "", {}),
+    ".pt, float": ("float", None, "pt", {}),
+    ".pt, int8": ("int8", "single", "pt", {}),
+    ".mlmodel, float": ("float", None, "mlmodel", {}),
+    "litert-train, float": ("float", None, "tflite", {"to": "litert-train"}),
 }
 CHECKPOINT = ".pkl (mcunet-5fps)"
-SOURCES = ("torch module", "Keras model", ".keras", ".onnx", ".tflite", ".insitu", CHECKPOINT)
+OF_TORCH = ("torch module", ".pt2", ".insitu")  # made of the module, with its names
+SOURCES = ("torch module", ".pt2", "Keras model", ".keras", ".onnx", ".tflite", ".insitu", CHECKPOINT)
 
 
 class Net(nn.Module):
@@ -85,6 +92,8 @@ def sources(tmp_path_factory, shared_models) -> dict[str, tuple[object, np.ndarr
     plain = insitu.compile(model, precision="float", scheme="head")
     files = {f".{suffix}": plain.export(folder / f"net.{suffix}").path for suffix in ("onnx", "tflite")}
     found = {"torch module": model, **files, ".insitu": model.save(folder / "net.insitu")}
+    found[".pt2"] = folder / "net.pt2"
+    torch.export.save(torch.export.export(module(), (torch.zeros(1, *SHAPE),)), found[".pt2"])
     last, theirs = np.ascontiguousarray(x.transpose(0, 2, 3, 1)), keras_model()
     theirs.save(folder / "net.keras")
     photos = np.random.default_rng(0).integers(-128, 128, (16, 128, 128, 3)).astype(np.int8)
@@ -102,15 +111,50 @@ def round_trip(source, x: np.ndarray, way: str, folder: Path) -> float:
     how = {"data": x, "precision": precision, "scheme": "last:1", "rounding": rounding}
     learner = insitu.compile(source, classes=classes, **how)
     learner.fit(x, np.arange(16) % CLASSES, epochs=1, rate=0.02)
-    if suffix:
-        again = insitu.load(learner.export(folder / f"net.{suffix}", **options).path)
-    else:
-        mine = Net()
-        mine.load_state_dict(module().state_dict())
-        again = insitu.load(insitu.export.into(mine.eval(), learner), torch.zeros(1, *SHAPE))
-    off = distance(again.predict(x), learner.predict(x))
+    off = distance(predictions(learner, x, suffix, options, folder), learner.predict(x))
     assert off < 0.1
     return off
+
+
+def predictions(learner: insitu.Learner, x: np.ndarray, suffix: str, options: dict, folder: Path) -> np.ndarray:
+    """What the exported file, or the module, computes for these samples."""
+    if suffix in ("", "pt"):
+        return insitu.load(of_torch(learner, suffix, folder), torch.zeros(1, *SHAPE)).predict(x)
+    path = learner.export(folder / f"net.{suffix}", **options).path
+    if suffix == "mlmodel":
+        return of_coreml(path, x)
+    return of_litert(path, x) if "to" in options else insitu.load(path).predict(x)
+
+
+def of_torch(learner: insitu.Learner, suffix: str, folder: Path) -> nn.Module:
+    """The module, written into, or with the state dict of the file."""
+    mine = Net()
+    mine.load_state_dict(module().state_dict())
+    if not suffix:
+        return insitu.export.into(mine.eval(), learner)
+    path = learner.export(folder / "net.pt", module=mine.eval()).path
+    fresh = Net()
+    fresh.load_state_dict(torch.load(path, weights_only=True))
+    return fresh.eval()
+
+
+def of_coreml(path: Path, x: np.ndarray) -> np.ndarray:
+    """The logits, which the file turns into probabilities with its last layer."""
+    pytest.importorskip("coremltools", reason="reads .mlmodel files")
+    from insitu.exporters.coreml.evaluate import evaluated, network
+    from insitu.exporters.coreml.export import loaded
+    from insitu.exporters.coreml.net import sizes_of
+
+    spec = loaded(path.read_bytes())
+    logits = network(spec).layers[-1].input[0]
+    return np.stack([evaluated(spec, {"x": a.reshape(sizes_of((1, *a.shape), False))})[logits].reshape(-1) for a in x])
+
+
+def of_litert(path: Path, x: np.ndarray) -> np.ndarray:
+    from ai_edge_litert.interpreter import Interpreter
+
+    infer = Interpreter(model_content=path.read_bytes()).get_signature_runner("infer")
+    return np.concatenate([infer(x=a[None])["logits"] for a in x])
 
 
 def words(off: float) -> str:
@@ -118,9 +162,9 @@ def words(off: float) -> str:
 
 
 def possible(name: str, way: str) -> bool:
-    """Only a torch module has a module to write into; the checkpoint is int8, and so is its input, unlike in QDQ."""
+    """A state dict needs the module's names; the checkpoint is int8, and so is its input, unlike in QDQ."""
     whole = way.startswith((".tflite, int8", ".onnx, int8")) and "qdq" not in way
-    return (name == "torch module" or not way.startswith("torch")) and (name != CHECKPOINT or whole)
+    return (name in OF_TORCH or not way.startswith(("torch", ".pt"))) and (name != CHECKPOINT or whole)
 
 
 @pytest.mark.slow
