@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from insitu.boards import find_board
 from insitu.deploy import deploy, limits_of
 from insitu.deploy.bundle import write_board
+from insitu.deploy.packages import platforms
 from insitu.devices.host import open_program
 from insitu.devices.link import LinkDevice
 from insitu.devices.process import ProcessChannel
 from insitu.toolchain.zig import zig_command
 
 from ..firmware.images import conv_graphs, program, steps
+from .tools import BUILD_KEYS, COMPOTE, MODULE_KEYS, PLATFORMIO, keys_of, tool, write_stubs
 
 for package in ("elftools", "ziglang"):
     pytest.importorskip(package)
@@ -88,23 +91,45 @@ def test_platformio_names_headers_and_examples_that_exist(folder):
     assert "-ffp-contract=off" in found["build"]["flags"]
 
 
-@pytest.mark.skipif(not shutil.which("pio"), reason="no pio: pip install platformio")
 def test_platformio_packs_the_library(folder, tmp_path):
-    run(["pio", "pkg", "pack", str(folder), "-o", str(tmp_path / "net.tar.gz")], tmp_path)
+    pio = tool(PLATFORMIO, "pio")
+    run([pio, "pkg", "pack", str(folder), "-o", str(tmp_path / "net.tar.gz")], tmp_path)
     assert (tmp_path / "net.tar.gz").stat().st_size > 10_000
 
 
-@pytest.mark.skipif(not shutil.which("compote"), reason="no compote: pip install idf-component-manager")
+@pytest.mark.parametrize(
+    ("board", "names"), [("pico", ["raspberrypi"]), ("lm3s6965", ["*"]), ("stm32f746", ["ststm32"]), ("esp32c3", ["*"])]
+)
+def test_platformio_is_told_its_own_name_of_a_boards_platform(board, names):
+    assert platforms(find_board(board)) == names
+
+
 def test_esp_idf_packs_the_component(folder, tmp_path):
+    compote = tool(COMPOTE, "compote")
     shutil.copytree(folder, tmp_path / "net")
-    out = run(
-        ["compote", "component", "pack", "--name", "net", "--project-dir", str(tmp_path / "net")], tmp_path / "net"
-    )
+    out = run([compote, "component", "pack", "--name", "net", "--project-dir", str(tmp_path / "net")], tmp_path / "net")
     assert "Saved archive" in out or list((tmp_path / "net" / "dist").glob("*.tgz"))
 
 
-def test_zephyr_finds_a_module_with_a_cmake_file(folder):
-    lines = (folder / "zephyr/module.yml").read_text().splitlines()
-    assert lines == ["name: insitu_net", "build:", "  cmake: zephyr"]
-    text = (folder / "zephyr/CMakeLists.txt").read_text()
-    assert text.count("ZEPHYR_CURRENT_MODULE_DIR") == 4 and "zephyr_library_sources" in text
+def test_zephyr_knows_every_key_of_the_module(folder):
+    text = (folder / "zephyr/module.yml").read_text()
+    top, build = keys_of(text), keys_of(text.partition("build:\n")[2], "  ")
+    assert set(top) <= MODULE_KEYS and set(build) <= BUILD_KEYS
+    assert top["name"] == "insitu_net" and (folder / build["cmake"] / "CMakeLists.txt").exists()
+
+
+@pytest.mark.parametrize(("text", "unknown"), [("nmae: net\n", "nmae"), ("build:\n  cmaek: zephyr\n", "cmaek")])
+def test_a_misspelled_key_would_be_seen(text, unknown):
+    assert unknown in {*keys_of(text), *keys_of(text, "  ")} - MODULE_KEYS - BUILD_KEYS
+
+
+def test_zephyrs_cmake_builds_the_module(folder, tmp_path):
+    """With stand-ins for the functions of Zephyr that it calls, and the compiler of this machine."""
+    if not (shutil.which("cmake") and shutil.which("cc")):
+        pytest.skip("no cmake or cc")
+    stubs = write_stubs(tmp_path / "stubs")
+    run(["cmake", "-S", str(stubs), "-B", str(tmp_path / "build"), f"-DMODULE={folder}"], tmp_path)
+    run(["cmake", "--build", str(tmp_path / "build")], tmp_path)
+    made = tmp_path / "build" / "module" / "libinsitu_net.a"
+    objects = run(["ar", "t", str(made)], tmp_path).splitlines()
+    assert sorted(objects) == sorted(f"{p.name}.o" for p in (folder / "src").rglob("*.c"))
