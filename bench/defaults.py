@@ -8,7 +8,7 @@
 
 Each task is a network and samples it was not made for (default_fresh.py and others), each scheme is compiled
 once, each seed draws other samples. `before` is the accuracy on test samples before training, `sweep` the best over a
-grid of rates in steps of three, chosen by the test samples themselves, with the epochs and warm-up that `fit` chose;
+grid of rates in steps of three, chosen by the test samples themselves, with the usual epochs and warm-up;
 `ours` is `fit(x, y)`. `fair` is the best of the sweep without its luck: chosen by one half of the test samples, scored
 on the other, and the other way round. For a regression the error takes the place of accuracy, as 1 - error / error
 before. A run that was stopped goes on where it was. Everything runs through the generated C on this machine.
