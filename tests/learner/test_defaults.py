@@ -16,6 +16,7 @@ from insitu.errors import DataError, LearningWarning
 from insitu.learner.folder import open_folder
 from insitu.learner.held_out import Score, guess, no_better
 from insitu.learner.rates import Rates
+from insitu.learner.settle import usual_epochs
 
 from ..learners import data, learner, mlp, state_of
 
@@ -110,6 +111,17 @@ def test_every_optimizer_and_batch_finds_a_rate(optimizer, batch):
     made = learner(batch=batch, recipe=insitu.Recipe(optimizer=optimizer), head_init="zero")
     made.fit(*data(120))
     assert accuracy(made) > 0.75
+
+
+def test_a_network_that_knows_little_learns_longer_if_more_than_its_head_learns():
+    usual, little = usual_epochs(120), learner("full", head_init="zero")
+    assert f", {2 * usual} epochs" in little.fit(*data(120)).found
+    assert f", {usual} epochs" in learner("head", head_init="zero").fit(*data(120)).found
+    assert ", 3 epochs" in learner("full", head_init="zero").fit(*data(120), epochs=3).found
+    known = learner(classes=None, module=trained())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LearningWarning)
+        assert f", {usual} epochs" in known.fit(*data(120)).found
 
 
 def test_the_same_fit_gives_the_same_bytes():

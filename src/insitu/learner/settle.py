@@ -17,7 +17,7 @@ from insitu.devices.device import method_of
 from insitu.errors import LearningWarning
 from insitu.learner.advice import advice, diverged, nothing_to_tell, odd_targets, others, same_answer
 from insitu.learner.asked import Given
-from insitu.learner.choice import STEP, careful, choose
+from insitu.learner.choice import MUCH, STEP, Choice, careful, choose
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
 from insitu.learner.held_out import Fold, Score, any_folds, folds, guess, guessed_loss, helps, known, no_better, single
@@ -32,6 +32,7 @@ from insitu.terminal.wording import option
 from insitu.training.train import BODY_RATE, Recipe
 
 EPOCHS, AT, FEWEST, MOST = 20, 200, 4, 40  # 20 epochs of 200 samples; more of fewer, fewer of more
+LONGER = 2  # times as many for a classifier's body, if it knows little: after trials, that costs little
 FEW_EPOCHS = 5  # if there are too few samples to hold any out: such fits are often repeated
 LARGE = 4000  # from this many samples on, some can be spared for the whole training
 CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
@@ -253,6 +254,13 @@ def _safe(trials: Trials, given: Given, solver: Solver | None) -> Settled:
     return Settled(replace(trials.course, rate=rates.head), feed, rates, watch, 0)
 
 
+def _epochs(trials: Trials, best: Choice, sure: float) -> int:
+    """More than usual if layers before the head learn, the network knows little, and the work left allows it."""
+    usual, deep = trials.course.epochs, trials.both and best.rates.body
+    more = (LONGER - 1) * usual * len(trials.feed.source)
+    return LONGER * usual if deep and sure < MUCH and trials.work.left >= more else usual
+
+
 def _tested(trials: Trials, given: Given, step_macs: int, solver: Solver | None) -> Settled:
     before, feed, loss = trials.before(), trials.feed, trials.recipe.loss
     guessed = guess(loss, (trials.validation or feed).labels)
@@ -266,7 +274,10 @@ def _tested(trials: Trials, given: Given, step_macs: int, solver: Solver | None)
     best = choose(trials, rates, before, guessed, given.head_rate is not None, whole, solved)
     if solver and solved and not best.rates.head:
         return _only_solved(trials, solver, before, solved)
-    course, arrays = replace(trials.course, rate=best.rates.head), _arrays(trials, solver) if solver and solved else {}
+    fixed = given.epochs or whole or not before.better_high
+    epochs = trials.course.epochs if fixed else _epochs(trials, best, known(before, guessed))
+    course = replace(trials.course, rate=best.rates.head, epochs=epochs)
+    arrays = _arrays(trials, solver) if solver and solved else {}
     watch = Watch(feed, loss, trials.start, solved or before, fold.held if whole else None, trials.validation,
                   best.score, best.helps, words, best.part, trials.probe.parameters, solver=trials.solver)  # fmt: skip
     if not whole:  # all are learned from: the trials say whether it helps

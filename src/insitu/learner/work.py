@@ -1,9 +1,9 @@
 """How much work a fit may do on this machine: counted in multiply-adds, and asked for before each trial.
 
 Trials and training together may take MOST multiply-adds, about a minute of one core; trials may always take as much as
-the training itself. Small networks never get there. With a large one fewer rates are tried, and gains are measured with
-fewer samples; the training is the same. Counts do not depend on the machine's speed, so neither do results. Nothing
-here trains (trials.py) or chooses (choice.py).
+the training itself. Small networks never get there. With a large one fewer rates are tried, gains are measured with
+fewer samples, and the training has the usual number of epochs (settle.py). Counts do not depend on the machine's speed,
+so neither do results. Nothing here trains (trials.py) or chooses (choice.py).
 """
 
 from __future__ import annotations
