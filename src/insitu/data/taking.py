@@ -128,7 +128,7 @@ def _streamed(x, y, graph: Graph) -> Parts:
         if isinstance(first, tuple | list) and len(first) == 2:
             return pairs_of(x, graph)
     taken = samples_of(x, graph.inputs) if is_stream(x) else _whole(_inputs(x, len(graph.inputs)))
-    labels = labels_of(y, taken) if is_stream(y) else None if y is None else array(y)
+    labels = None if y is None else labels_of(y, taken) if is_stream(y) else array(y)
     return taken.inputs, labels, taken.notes
 
 

@@ -48,7 +48,7 @@ class Cell:
         self(self.words, 0, 0)
 
     def _show(self, line: str) -> None:
-        from IPython.display import display
+        from IPython.display import display  # pyright: ignore[reportMissingImports]  # a notebook brings it
 
         shown = {"text/plain": line}
         if self._handle is None:

@@ -152,7 +152,7 @@ def _schedule(optimizer) -> tuple[Any, float]:
         return given, _as_given(given.values[0] if first is None else first)
     from insitu.importers.keras.read import keras_package
 
-    given = getattr(optimizer, "_learning_rate", None)
+    given: Any = getattr(optimizer, "_learning_rate", None)
     if isinstance(given, keras_package().optimizers.schedules.LearningRateSchedule):
         return given, _as_given(given(0))
     return None, 0.0
