@@ -1,6 +1,7 @@
 """`partial_fit`, also called `learn`: one or a few samples at a time are learned from, and destroy nothing."""
 
 import warnings
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -114,7 +115,6 @@ def test_rates_are_lower_by_as_much_as_a_class_has_more_than_its_share():
 
 def test_one_sample_and_its_name_are_enough():
     made, x = learner(classes=WORDS.tolist()), data(40)[0]
-    assert type(made).learn is type(made).partial_fit
     first = state_of(made)
     history = made.learn(x[0], "wave")
     assert state_of(made) != first and history.updates == 1 and history.head_rate > 0
@@ -125,6 +125,12 @@ def test_one_sample_and_its_name_are_enough():
     assert "tap, rest, wave, nod" in str(error.value) and "add_class('shake')" in str(error.value)
     made.add_class("shake")
     assert made.partial_fit(x[0], "shake").updates == 1
+
+
+def test_learn_is_partial_fit():
+    one, other, x = learner(classes=WORDS.tolist()), learner(classes=WORDS.tolist()), data(40)[0]
+    assert str(one.learn(x[:4], WORDS[:4].tolist())) == str(other.partial_fit(x[:4], WORDS[:4].tolist()))
+    assert state_of(one) == state_of(other) and signature(type(one).learn) == signature(type(one).partial_fit)
 
 
 def test_a_given_rate_is_used():

@@ -96,7 +96,8 @@ def test_a_second_ctrl_c_stops_at_once_and_writes_nothing(folder, tmp_path, monk
 def test_a_long_run_saves_now_and_then(folder, tmp_path):
     state = tmp_path / "s.bin"
     run = Training(words(folder, state), tmp_path / "said", save_seconds=0.2, verb="run")
-    run.until(state.exists)
+    run.until(state.exists)  # perhaps before its first update
+    run.until(lambda: len(set(states(folder, state))) == 2)
     assert run.process.is_alive()
     run.stop(signal.SIGKILL)
     first, kept = states(folder, state)

@@ -14,12 +14,13 @@ from insitu.data import Samples, by_name
 from insitu.devices.host import open_host
 from insitu.graph import Graph
 from insitu.learner.feed import plain, predict_all
-from insitu.learner.held_out import guess, no_better, score
+from insitu.learner.held_out import guess, known, no_better, score
 from insitu.quantizer import fold
 from insitu.terminal.wording import either, option
 from insitu.training.classes import Classes
 
 LOOKED_AT = 256  # samples
+KNOWN = 0.25  # of the way from guessing to no mistakes: a number says less than names do
 SURE, FEW = 2 / 3, 3  # the share that must be right, and samples per class, to believe in another order
 
 
@@ -34,8 +35,8 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
     if samples is None or samples.labels is None:
         note = f"the model's own classifier stays, its outputs named {_listed(chosen.names)} in this order ({anew()})"
         return replace(chosen, count=None, note=note)
-    known = by_name(samples, chosen.names)
-    some = known.take(np.unique(np.linspace(0, len(known) - 1, LOOKED_AT).astype(int)))
+    all_of = by_name(samples, chosen.names)
+    some = all_of.take(np.unique(np.linspace(0, len(all_of) - 1, LOOKED_AT).astype(int)))
     assert some.labels is not None
     out = predict_all(open_host(fold(graph)), plain(some.inputs))[0][:, 0]
     order = _order(out, some.labels) if chosen.perhaps == "in any order" else list(range(out.shape[1]))
@@ -44,7 +45,8 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
     names = tuple(chosen.names[order.index(k)] for k in range(len(order))) if any(chosen.names) else ()
     named = f"with its outputs named {_listed(names)} in this order, " if names else ""
     right = f"{named}it is right for {found.words()} of the samples"
-    if (as_given and not no_better(found, guessed)) or (found.measure >= SURE and min(np.bincount(some.labels)) >= FEW):
+    right_enough = known(found, guessed) >= KNOWN if chosen.perhaps == "by number" else not no_better(found, guessed)
+    if (as_given and right_enough) or (found.measure >= SURE and min(np.bincount(some.labels)) >= FEW):
         return replace(chosen, count=None, names=names, note=f"the model's own classifier stays: {right} ({anew()})")
     names_it = either(shell="--classes NAME,NAME,...", python="insitu.load(model, classes=[...])")
     how = f"{f'{names_it} names its outputs, ' if names else ''}{option(head_init='own')} keeps it"

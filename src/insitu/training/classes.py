@@ -26,7 +26,7 @@ class Classes:
     count: int | None
     names: tuple[str, ...] = ()
     note: str = ""
-    perhaps: str = ""  # "as given", "in any order": these may be the names of the model's own outputs
+    perhaps: str = ""  # "as given", "in any order", "by number": these may be the model's own outputs
 
 
 def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Samples | None,
@@ -56,7 +56,7 @@ def _of_number(graph: Graph, count: int, names: tuple[str, ...], labelled: bool)
     if count != _width(graph):
         return Classes(count, names)
     if labelled:
-        return Classes(count, names, perhaps="as given")
+        return Classes(count, names, perhaps="by number")
     return Classes(count, names, f"a new head of {count} classes ({option(head_init='own')} keeps the model's own)")
 
 
