@@ -108,7 +108,8 @@ def opened(arguments):
     with stage(f"building and starting the firmware on {arguments.on}"):
         learner = open_folder(arguments.folder, arguments.on, **patience)
     try:
-        learner = learner.rung(arguments.rung) if arguments.rung else learner
+        rung = getattr(arguments, "rung", None)  # `insitu live` has none
+        learner = learner.rung(rung) if rung else learner
         if arguments.load:
             with stage(f"sending the state {arguments.load}"):
                 learner.load(arguments.load)

@@ -32,6 +32,7 @@ from insitu.federated.units import Arrays, Unit, identity, units_of
 from insitu.federated.waves import replies_to
 from insitu.learner import Learner
 from insitu.learner.measures import MEASURES
+from insitu.terminal.wording import either
 
 RECORD = "insitu"  # the one record of a message, each way: one object on the wire
 BASE, DELTA, SAMPLES, LOSS, LEFT_OUT = "base", "delta", "samples", "loss", "left-out"
@@ -224,7 +225,10 @@ class Deltas(Strategy):
         """Where devices add noise, none tells how many samples it has: one that does has added none, and the epsilon of
         the report would not be true for it."""
         if (noise := own_noise(self.noise)) and reply.samples != 1:
-            hint = f"insitu fleet join ... --noise {noise.multiplier:g} --clip {noise.clip:g}"
+            wanted = f"a noise of {noise.multiplier:g} and a clip of {noise.clip:g}"
+            hint = either(
+                shell=f"insitu fleet join ... --noise {noise.multiplier:g} --clip {noise.clip:g}", python=wanted
+            )
             raise DataError("has no noise, as this fleet wants it", where="delta", hint=hint)
         return reply
 

@@ -20,7 +20,7 @@ from insitu.errors import DataError, GraphError, LearningWarning
 from insitu.graph.classes import checked, unknown, word
 from insitu.learner.seen import class_means, seen_in
 from insitu.terminal.wording import option
-from insitu.training.head import HEAD, UNUSED, in_use
+from insitu.training.head import HEAD, UNUSED, in_use, mean_row
 from insitu.training.newcomer import row_from_mean
 
 if TYPE_CHECKING:
@@ -41,12 +41,18 @@ def rows_in_use(learner: Learner) -> np.ndarray:
 
 
 def untouched_rows(learner: Learner, all_of_them: bool = False) -> list[int]:
-    """Classes with a name whose row is all zeros, in a head that has learned others: they were added, and not yet
+    """Classes with a name whose row is as it was added, in a head that has learned others: they were added, and not yet
     learned. Of a head that has learned nothing none, or `all_of_them`."""
     found = head_rows(learner)
     if found is None or not found[0].any():
         return np.flatnonzero(rows_in_use(learner)).tolist() if found and all_of_them else []
-    return [k for k, row in enumerate(found[0]) if not row.any() and k < len(learner.names) and learner.names[k]]
+    return [k for k in range(len(found[0])) if _as_added(found[0], k) and k < len(learner.names) and learner.names[k]]
+
+
+def _as_added(weight: np.ndarray, row: int) -> bool:
+    """Is this row zeros, or the mean of those before it, as add_class makes it?"""
+    near = 1e-6 * float(np.abs(weight).max())
+    return not weight[row].any() or (row > 1 and np.allclose(weight[row], mean_row(weight[:row])[0], 1e-6, near))
 
 
 def free_row(learner: Learner) -> int | None:
