@@ -188,7 +188,7 @@ def test_a_device_without_noise_is_refused_by_a_fleet_whose_epsilon_counts_on_it
     run_rounds(found, Here(made), 1, SETTINGS, None, 60)
     assert [t.replies for t in found.traffic] == [3]
     assert [(d.node, d.why) for d in found.dropped] == [
-        (3, "delta: has no noise, as this fleet wants it\n  try: insitu fleet join ... --noise 1 --clip 0.1")
+        (3, "delta: has no noise, as this fleet wants it\n  try: a noise of 1 and a clip of 0.1")
     ]
 
 
