@@ -31,7 +31,6 @@ from insitu.exporters.litert.translate import translate as litert_file
 from insitu.exporters.onnx import Session
 from insitu.exporters.onnx.translate import translate as onnx_file
 from insitu.graph import Graph, evaluate
-from insitu.ops.quant import quantize
 from insitu.training.train import Recipe
 
 STEPS, RATE = 24, 0.001
@@ -106,23 +105,12 @@ def runs(graph: Graph, rounding: str) -> dict[str, tuple[list[str], Values]]:
     }  # fmt: skip
 
 
-def without_halves(graph: Graph, x: np.ndarray) -> np.ndarray:
-    """Inputs that lie exactly between two integers, moved a little: XNNPACK rounds them to even, others away from 0.
-    Photos that were made smaller have many of them; every layer behind one such number may differ."""
-    node = next((n for n in graph.nodes if n.op is quantize), None)
-    if node is None:
-        return x
-    step = float(node.output.type.quant.scale[0])
-    halves = np.abs(np.mod(x / step, 1) - 0.5) < 1e-3
-    return np.where(halves, x + step / 100, x).astype(x.dtype)
-
-
 def measured(model: str, samples: int) -> Iterator[tuple[str, Count]]:
     """Every way of this model."""
     x = inputs(model, samples, "test")
     for rounding in ("litert", "single"):
         graph = learned_graph(trained(model, rounding))
-        ways, x = runs(graph, rounding), without_halves(graph, x)
+        ways = runs(graph, rounding)
         counts = {way: Count(len(names)) for way, (names, _) in ways.items()}
         for i in range(samples):
             sample = (x[i : i + 1],)

@@ -9,7 +9,7 @@ import numpy as np
 from insitu.graph import Case, Op
 from insitu.ops.activation import lut_s8
 from insitu.ops.pool import avg_pool2d_s8
-from insitu.quantizer.rounding import stored
+from insitu.quantizer.rounding import WORDS, stored
 
 from ..ops.case_library import Bound, bind
 
@@ -29,7 +29,7 @@ def cases(ops: Iterable[Op], rounding: str, without: set[str]) -> dict[str, Boun
 
 def as_in_a_file(op: Op, case: Case, rounding: str) -> Case:
     inputs = tuple(v if isinstance(v, np.ndarray) else stored(v) for v in case.inputs)
-    rounds = op.kind == "int8" and "rounding" in op.defaults
+    rounds = op.defaults.get("rounding") in WORDS
     attrs = {**case.attrs, "rounding": rounding} if rounds else case.attrs
     out = stored(case.out) if case.out else None
     if op is avg_pool2d_s8 and rounding == "litert":

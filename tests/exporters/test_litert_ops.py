@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import insitu.ops  # noqa: F401  fills the registry
-from insitu.graph import REGISTRY, Builder, build, evaluate, s8
+from insitu.graph import REGISTRY, Builder, build, evaluate, f32, s8
 from insitu.ops.pool import avg_pool2d_s8
-from insitu.ops.quant import requantize_s8
+from insitu.ops.quant import quantize, requantize_s8
 from insitu.ops.reduce import mean_s8
 from insitu.quantizer.rounding import stored
 
@@ -72,6 +72,23 @@ def test_xnnpack_gives_our_bytes_where_its_own_operator_does_not(name: str):
         drawn = np.random.default_rng(seed).integers(-128, 128, x.shape).astype(np.int8)
         feed = np.arange(-128, 128, dtype=np.int8).reshape(x.shape) if x is ALONE else drawn
         np.testing.assert_array_equal(runtime.run(feed)[0], evaluate(graph, feed))
+
+
+@pytest.mark.parametrize("scale, zero", [(1.0, 1), (0.1, 3), (0.0371, -5), (1 / 255, -128), (0.7, 9), (1 / 3, 0)])
+def test_both_kinds_of_kernels_quantise_halves_as_we_do(scale: float, zero: int):
+    """Half of the floats lie exactly between two integers; pixels that were averaged often do."""
+    drawn = np.random.default_rng(0)
+    halves, others = (drawn.integers(-300, 300, 4096) + 0.5) * np.float32(scale), drawn.normal(0, 60 * scale, 4096)
+    x = np.where(drawn.random(4096) < 0.5, halves, others).astype(np.float32)
+    bytes_of = {}
+    for kernels, rounding in (("XNNPACK", "single"), ("reference", "litert")):
+        builder = Builder("quantise")
+        with build(builder):
+            y = quantize(builder.input("x", f32(4096)), rounding=rounding, out=stored(s8(s=scale, z=zero)))
+        graph = builder.graph(y)
+        bytes_of[kernels] = Runtime(translate(graph).file.data(), kernels).run(x)[0]
+        np.testing.assert_array_equal(bytes_of[kernels], evaluate(graph, x))
+    assert (bytes_of["XNNPACK"] != bytes_of["reference"]).any()  # so each needs a meaning of its own
 
 
 def test_ops_for_inference_are_covered_or_known_to_be_missing():

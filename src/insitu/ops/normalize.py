@@ -12,10 +12,10 @@ from insitu.graph.call import Call, Table
 from insitu.graph.loops import Rows
 from insitu.graph.op import Grads
 from insitu.graph.types import quant
-from insitu.ops._rules import axis_of
+from insitu.ops._rules import axis_of, want_rounding
 from insitu.ops._stripes import alike
 from insitu.ops._types import Array, Out
-from insitu.ops.quant import round_half_away
+from insitu.ops.quant import in_steps
 
 ALL_BYTES = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
 INTEGERS = ("u8", "s16")
@@ -32,12 +32,10 @@ def reals(x: np.ndarray, mean, std, axis: int) -> np.ndarray:
     return (x - np.array(mean, x.dtype).reshape(shape)) / np.array(std, x.dtype).reshape(shape)
 
 
-def table(mean, std, y: Type) -> np.ndarray:
+def table(mean, std, y: Type, rounding: str) -> np.ndarray:
     """s8[channels, 256]: the result for each byte; float32 arithmetic, then rounded like quantize."""
     x = np.tile(np.arange(256, dtype=np.float32), (len(mean), 1))
-    q = reals(x, mean, std, 0) / np.float32(y.scale)
-    q = np.clip(q, np.float32(-128 - y.zero), np.float32(127 - y.zero))
-    return (round_half_away(q) + y.zero).astype(np.int8)
+    return in_steps(reals(x, mean, std, 0), y, rounding)
 
 
 normalize = op(
@@ -58,6 +56,7 @@ normalize = op(
         Case("s8, channels first", (u8(2, 3, 3, 2),), {"mean": (1.0, 9.0, 99.0), "std": (60.0,) * 3, "axis": 1},
              s8(s=0.05)),
         Case("s8, pixel - 128", (ALL_BYTES,), RAW, s8(s=2 / 255)),
+        Case("s8, halves to even", (ALL_BYTES,), {"mean": (0.0,), "std": (2.0,), "rounding": "single"}, s8(s=1.0)),
     ],
 )  # fmt: skip
 
@@ -67,7 +66,9 @@ def _taken(x: Type) -> bool:
 
 
 @normalize.infer
-def _(x: Type, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int = -1, out: Out = None) -> Type:
+def _(x: Type, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int = -1, rounding: str = "litert",
+      out: Out = None) -> Type:  # fmt: skip
+    want_rounding(rounding)
     want = x.shape[axis_of(axis, x)]
     if not _taken(x) or len(mean) != len(std) or len(mean) not in (1, want):
         raise GraphError(f"{len(mean)} means and {len(std)} deviations do not fit {x}")
@@ -81,10 +82,11 @@ def _(x: Type, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int = -
 
 
 @normalize.eval
-def _(x: Array, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int, node: Node) -> Array:
+def _(x: Array, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int, rounding: str,
+      node: Node) -> Array:  # fmt: skip
     y, axis = node.output.type, axis % x.ndim
     if y.dtype == "s8":
-        rows = table(mean, std, y)
+        rows = table(mean, std, y, rounding)
         channel = np.arange(x.shape[axis]) if len(mean) > 1 else np.zeros(x.shape[axis], int)
         return rows[channel.reshape([-1 if d == axis else 1 for d in range(x.ndim)]), x]
     return reals(_real(x, node.inputs[0].type), mean, std, axis)
@@ -97,18 +99,20 @@ def _real(x: Array, type: Type) -> Array:
 
 
 @normalize.grad
-def _(g: Value, y: Value, x: Value, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int) -> Grads:
+def _(
+    g: Value, y: Value, x: Value, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int, rounding: str
+) -> Grads:
     return (None,)  # neither pixels nor anything before them is trained
 
 
 @normalize.emit
-def _(y: Value, x: Value, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int) -> Call:
+def _(y: Value, x: Value, *, mean: tuple[float, ...], std: tuple[float, ...], axis: int, rounding: str) -> Call:
     axis = axis % x.type.rank
     channels = len(mean)
     inner = int(np.prod(x.shape[axis + 1 :])) if channels > 1 else 1
     sizes = (x.type.size, channels, inner)
     if y.dtype == "s8":
-        return Call("normalize_s8", y, x, Table(table(mean, std, y.type)), *sizes)
+        return Call("normalize_s8", y, x, Table(table(mean, std, y.type, rounding)), *sizes)
     numbers = Table(np.array(mean, np.float32)), Table(np.array(std, np.float32))
     if x.dtype == "s16":
         return Call("normalize_s16", y, x, *numbers, *sizes, float(np.float32(x.type.scale)))

@@ -1,6 +1,8 @@
 """Between float and int8, and from one int8 scale to another.
 
 quantize and dequantize compute in float32 whatever the precision of the evaluation, exactly as the C does.
+quantize has two meanings, as LiteRT has: its reference kernels divide and round halves away from zero, XNNPACK
+multiplies by 1 / s and rounds halves to even.
 """
 
 from __future__ import annotations
@@ -31,45 +33,74 @@ def round_half_away(x):
     return np.trunc(x.astype(np.float64) + np.copysign(0.5, x))
 
 
+def inverse(t: Type) -> np.float32:
+    """1 / s in float32; infinite if the scale is too small."""
+    with np.errstate(over="ignore", divide="ignore"):
+        return np.float32(1) / np.float32(t.scale)
+
+
+def usual_rounding(t: Type) -> str:
+    """One rounding per result, unless the scale is so small that it has no inverse."""
+    return "single" if np.isfinite(inverse(t)) else "litert"
+
+
+def in_steps(x: Array, t: Type, rounding: str) -> Array:
+    """Floats as int8 with this scale and zero point."""
+    single, x = rounding == "single", x.astype(np.float32)
+    q = x * inverse(t) if single else x / np.float32(t.scale)
+    # clamp first, so that the conversion to an integer cannot overflow; NaN becomes the lowest value
+    q = np.fmin(np.fmax(q, np.float32(-128 - t.zero)), np.float32(127 - t.zero))
+    return ((np.rint(q) if single else round_half_away(q)) + t.zero).astype(np.int8)
+
+
+HALVES = np.array([1e9, -1e9, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997], np.float32)
+
 quantize = op(
     "quantize",
-    "q = clamp(round(x / s) + z), a float32 division (not a product with 1/s), ties away from zero, as LiteRT",
+    """q = clamp(round(x / s) + z) in float32.
+
+    litert   a division, halves away from zero: LiteRT's reference kernels; files without the attribute
+    single   a product with 1 / s, halves to even: XNNPACK
+    """,
     kind="any",
     cases=[
-        Case("odd", (f32(3, 7),), out=s8(s=0.01, z=-3)),
-        Case(
-            "saturates", (np.array([1e9, -1e9, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997], np.float32),), out=s8(s=1.0, z=1)
-        ),
+        Case(f"{name}, {rounding}", (x,), {"rounding": rounding}, out=out)
+        for rounding in ROUNDINGS
+        for name, x, out in (("odd", f32(3, 7), s8(s=0.01, z=-3)), ("halves", HALVES, s8(s=1.0, z=1)))
     ],
 )
 quantize.may(stripes=alike)
 
 
 @quantize.infer
-def _(x: Type, *, out: Out) -> Type:
+def _(x: Type, *, rounding: str = "litert", out: Out) -> Type:
     want_float(x)
-    return quantised(x.shape, out)
+    want_rounding(rounding)
+    y = quantised(x.shape, out)
+    if rounding == "single" and not np.isfinite(inverse(y)):
+        raise GraphError(
+            f"a scale of {y.scale:g} is too small to multiply by 1 / scale", hint='rounding="litert" divides'
+        )
+    return y
 
 
 @quantize.eval
-def _(x: Array, *, node: Node) -> Array:
-    t = node.output.type
-    # clamp first, so that the conversion to an integer cannot overflow; NaN becomes the lowest value
-    q = x.astype(np.float32) / np.float32(t.scale)
-    q = np.fmin(np.fmax(q, np.float32(-128 - t.zero)), np.float32(127 - t.zero))
-    return (round_half_away(q) + t.zero).astype(np.int8)
+def _(x: Array, *, rounding: str, node: Node) -> Array:
+    return in_steps(x, node.output.type, rounding)
 
 
 @quantize.grad
-def _(g: Value, q: Value, x: Value) -> Grads:
+def _(g: Value, q: Value, x: Value, *, rounding: str) -> Grads:
     """Straight through, but zero where the rounded value is clamped."""
     lo, hi = ((end - q.type.zero) * q.type.scale for end in (-128.5, 127.5))
     return (clamp_dx(g, x, lo=lo, hi=hi, name=f"{x.name}.grad"),)
 
 
 @quantize.emit
-def _(y: Value, x: Value) -> Call:
-    return Call("quantize_s8", y, x, y.type.size, float(np.float32(y.type.scale)), y.type.zero)
+def _(y: Value, x: Value, *, rounding: str) -> Call:
+    if rounding == "single":
+        return Call("quantize_s8", y, x, y.type.size, float(inverse(y.type)), y.type.zero)
+    return Call("quantize_litert_s8", y, x, y.type.size, float(np.float32(y.type.scale)), y.type.zero)
 
 
 dequantize = op(

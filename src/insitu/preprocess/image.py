@@ -139,4 +139,5 @@ def _fuse(node: Node, rw):
     inner = rw.producer(node.inputs[0], normalize)
     if inner is None or inner.inputs[0].dtype != "u8":
         return None
-    return normalize(*inner.inputs, **inner.attrs, name=node.name, out=node.output.type)
+    attrs = {**inner.attrs, "rounding": node.attrs["rounding"]}
+    return normalize(*inner.inputs, **attrs, name=node.name, out=node.output.type)

@@ -10,7 +10,7 @@ import numpy as np
 
 from insitu.graph import Builder, Graph, Node, Quant, Type, Value
 from insitu.graph.check import FLOATS
-from insitu.ops.quant import dequantize, quantize, requantize_s8
+from insitu.ops.quant import dequantize, quantize, requantize_s8, usual_rounding
 from insitu.quantizer.agree import Ends
 from insitu.quantizer.calibrate import Ranges
 from insitu.quantizer.fuse import Fusions, clamp_bounds
@@ -42,7 +42,8 @@ class Lowering:
                 self._s8[value.name] = self._constant(value, out)
             else:
                 name = f"{value.name}.s8"
-                self._s8[value.name] = quantize(self._float[value.name], name=name, out=out)
+                x, rounding = self._float[value.name], usual_rounding(out)
+                self._s8[value.name] = quantize(x, rounding=rounding, name=name, out=out)
         return self._s8[value.name]
 
     def s8_as(self, value: Value, out: Type) -> Value:

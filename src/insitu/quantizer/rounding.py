@@ -16,15 +16,17 @@ import numpy as np
 from insitu.graph import Graph, Node, Type, Value
 from insitu.ops._requant import ROUNDINGS
 from insitu.ops.activation import lut_s8
+from insitu.ops.normalize import normalize
 from insitu.ops.pool import avg_pool2d_s8
-from insitu.ops.quant import requantize_s8
+from insitu.ops.quant import quantize, requantize_s8, usual_rounding
 
 WORDS = tuple(ROUNDINGS)
+FROM_FLOATS = {quantize, normalize}
 FREE = {"lo": -128, "hi": 127}
 
 
 def with_rounding(graph: Graph, rounding: str) -> Graph:
-    """The graph with this rounding in every int8 op that has one."""
+    """The graph with this rounding in every op with an int8 result that has one."""
     constants = dict(graph.constants)
     nodes = [made for node in graph.nodes for made in _rounded(_stored_node(node), rounding, constants)]
     inputs, outputs = (tuple(map(_stored, values)) for values in (graph.inputs, graph.outputs))
@@ -47,8 +49,10 @@ def _stored_node(node: Node) -> Node:
 
 
 def _rounded(node: Node, rounding: str, constants: dict[str, np.ndarray]) -> list[Node]:
-    if node.op.kind != "int8" or "rounding" not in node.op.defaults:
+    if node.op.defaults.get("rounding") not in WORDS or node.output.dtype != "s8":
         return [node]
+    if node.op in FROM_FLOATS and rounding == "single":
+        rounding = usual_rounding(node.output.type)
     made = Node(node.op, node.inputs, node.outputs, {**node.attrs, "rounding": rounding})
     scaled = node.op is avg_pool2d_s8 and node.output.type.quant != node.inputs[0].type.quant
     return _average_first(made, constants) if scaled and rounding == "litert" else [made]

@@ -29,7 +29,7 @@ MEANT = {"XNNPACK": "single", "reference": "litert"}  # kernels -> the rounding 
 GIVEN = "its scales came with the model or from an earlier version; quantised anew, the float model is equal"
 WHY = {
     matmul_s8: "LiteRT rounds a product of two computed matrices twice",
-    quantize: "floats halfway between two integers, or computed by float operators before",
+    quantize: "floats computed by float operators before",
     **dict.fromkeys((conv2d_s8, depthwise2d_s8, linear_s8, add_s8, sub_s8, mul_s8, mean_s8), GIVEN),
 }
 OTHERWISE = "please report this model"

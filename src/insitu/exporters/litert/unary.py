@@ -157,7 +157,7 @@ def normalised(s: Step) -> None:
     along = [-1 if d == axis else 1 for d in range(s.type(0).rank)]
     if s.int8:
         start = 256 * np.arange(len(mean), dtype=np.int32).reshape(along if len(mean) > 1 else (1,))
-        gather(s, s.x(), table(mean, std, s.out), start)
+        gather(s, s.x(), table(mean, std, s.out, s["rounding"]), start)
         return
     made = {"u8": "CAST", "s16": "DEQUANTIZE"}.get(s.type(0).dtype)
     real = s.via(made, [s.x()], s.out, "real") if made else s.x()

@@ -23,7 +23,7 @@ from insitu.ops.conv import conv2d_s8
 from insitu.ops.depthwise import depthwise2d_s8
 from insitu.ops.linear import linear_s8, matmul_s8
 from insitu.ops.pool import avg_pool2d_s8, mean_multipliers
-from insitu.ops.quant import quantize, requantize_s8, rescaling
+from insitu.ops.quant import inverse, quantize, requantize_s8, rescaling
 from insitu.ops.reduce import cumsum_s8, mean_multiplier, mean_s8
 
 LARGEST = 1 << 24  # integers up to this are exact in float32
@@ -160,14 +160,22 @@ def rescaled(s: Step) -> None:
 
 
 def quantized(s: Step) -> None:
-    """A float32 quotient, rounded with halves away from zero; ONNX would round halves to even."""
+    """A float32 product with halves to even, or a quotient with halves away from zero."""
     image, e = s.has_image(), s.emitter
-    scale, _ = e.numerics(s.out)
-    steps = double(s, s.op("Div", [s.image() if image else s.x(), scale], "steps"))
-    up = s.op("Floor", [s.op("Add", [s.op("Abs", [steps], "size"), wide(s, 0.5, "half")], "above")], "whole")
-    whole = s.op("Add", [s.op("Mul", [up, s.op("Sign", [steps], "sign")], "signed"), wide(s, s.out.zero, "zero")], "at")
-    y = s.op("Clip", [whole, wide(s, -128, "lo"), wide(s, 127, "hi")], "clipped")
+    x = s.image() if image else s.x()
+    if s["rounding"] == "single":
+        whole = s.op("Round", [double(s, s.op("Mul", [x, s.number(float(inverse(s.out)), "inverse")], "steps"))], "whole")
+    else:
+        whole = away_from_zero(s, double(s, s.op("Div", [x, e.numerics(s.out)[0]], "steps")))
+    at = s.op("Add", [whole, wide(s, s.out.zero, "zero")], "at")
+    y = s.op("Clip", [at, wide(s, -128, "lo"), wide(s, 127, "hi")], "clipped")
     s.give(s.op("Cast", [y], to=TensorProto.INT8), image)
+
+
+def away_from_zero(s: Step, steps: str) -> str:
+    """The nearest integers, halves away from zero: ONNX itself rounds them to even."""
+    up = s.op("Floor", [s.op("Add", [s.op("Abs", [steps], "size"), wide(s, 0.5, "half")], "above")], "up")
+    return s.op("Mul", [up, s.op("Sign", [steps], "sign")], "signed")
 
 
 # reductions -------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def normalised(s: Step) -> None:
     along = [-1 if d == s["axis"] % rank else 1 for d in range(rank)]
     if s.int8:
         start = 256 * np.arange(len(mean), dtype=np.int32).reshape(along if len(mean) > 1 else (1,))
-        return s.give(gather(s, s.x(), table(mean, std, s.out), start))
+        return s.give(gather(s, s.x(), table(mean, std, s.out, s["rounding"]), start))
     real = s.op("Cast", [s.x()], "real", to=TensorProto.FLOAT) if s.type(0).dtype in INTEGERS else s.x()
     if s.type(0).dtype == "s16":
         real = s.op("Mul", [real, s.constant(np.array(s.type(0).scale, np.float32), "unit")], "scaled")

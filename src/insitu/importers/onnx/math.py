@@ -10,6 +10,7 @@ import numpy as np
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import Type, Value, quant
 from insitu.importers.onnx.node import Call, Comparison, axes_of, axis_of, ops
+from insitu.ops.quant import usual_rounding
 
 # --- element by element --------------------------------------------------------------------------
 
@@ -335,7 +336,8 @@ def quantize(n: Call) -> Value:
     scale, zero, unsigned = _numerics(n)
     if unsigned and n.record.outputs[0] in n.results:
         raise Unsupported("a uint8 output of the graph is not supported", hint="end the graph with DequantizeLinear")
-    return ops.quantize(x, out=Type("s8", x.shape, quant(scale, zero - 128 if unsigned else zero)), name=n.name)
+    out = Type("s8", x.shape, quant(scale, zero - 128 if unsigned else zero))
+    return ops.quantize(x, rounding=usual_rounding(out), out=out, name=n.name)
 
 
 def dequantize(n: Call) -> Value:

@@ -16,6 +16,7 @@ import numpy as np
 from insitu.errors import Error, Unsupported
 from insitu.graph import Value
 from insitu.importers.tflite.read import Step
+from insitu.ops._rules import ROUNDINGS
 from insitu.ops.activation import lut_s8
 from insitu.ops.normalize import normalize, table
 
@@ -87,8 +88,10 @@ def _pixels(s: Step, x: Value, entries: np.ndarray) -> Value:
     """The normalisation whose table this is, as the file says; without a word of it, it is not known."""
     try:
         mean, std, axis = s.importer.origin.pixels[s.output.name]
-        if np.array_equal(table(mean, std, s.out).reshape(-1), entries):
-            return normalize(x, mean=tuple(mean), std=tuple(std), axis=axis, name=s.name, out=s.out)
+        for rounding in ROUNDINGS:
+            if np.array_equal(table(mean, std, s.out, rounding).reshape(-1), entries):
+                how = {"mean": tuple(mean), "std": tuple(std), "axis": axis, "rounding": rounding}
+                return normalize(x, **how, name=s.name, out=s.out)
     except (KeyError, ValueError, ZeroDivisionError, Error):
         pass
     raise Unsupported("a lookup of bytes in a table is only supported in files that insitu wrote")

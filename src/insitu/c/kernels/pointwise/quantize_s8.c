@@ -1,17 +1,23 @@
-/* y = clamp(round(x / scale) + zero), ties away from zero, n elements. Not in place.
- * The clamp comes first: a conversion to an integer that overflows is undefined. NaN becomes -128.
+/* y = clamp(round(x * inverse) + zero), ties to even, n elements. Not in place.
+ * Adding 1.5 * 2^23 leaves no room for a fraction: the sum is rounded, and its lowest bits are the integer.
+ * The clamp comes first, so that the sum is that near. NaN becomes -128.
  */
 #include "kernels.h"
 
-void quantize_s8(int8_t *y, const float *x, int32_t n, float scale, int32_t zero)
+enum { ROUNDER_BITS = 0x4b400000 };
+
+void quantize_s8(int8_t *y, const float *x, int32_t n, float inverse, int32_t zero)
 {
     const float lo = (float)(-128 - zero), hi = (float)(127 - zero);
     for (int32_t i = 0; i < n; i++) {
-        float v = x[i] / scale;
-        v = v > lo ? v : lo;
-        v = v < hi ? v : hi;
-        const int32_t t = (int32_t)v;
-        const float rest = v - (float)t; /* exact */
-        y[i] = (int8_t)(t + (rest >= 0.5f) - (rest <= -0.5f) + zero);
+        union {
+            float f;
+            int32_t i;
+        } v;
+        v.f = x[i] * inverse;
+        v.f = v.f > lo ? v.f : lo;
+        v.f = v.f < hi ? v.f : hi;
+        v.f += 12582912.0f;
+        y[i] = (int8_t)(v.i - ROUNDER_BITS + zero);
     }
 }
