@@ -164,7 +164,8 @@ def quantized(s: Step) -> None:
     image, e = s.has_image(), s.emitter
     x = s.image() if image else s.x()
     if s["rounding"] == "single":
-        whole = s.op("Round", [double(s, s.op("Mul", [x, s.number(float(inverse(s.out)), "inverse")], "steps"))], "whole")
+        steps = s.op("Mul", [x, s.number(float(inverse(s.out)), "inverse")], "steps")
+        whole = s.op("Round", [double(s, steps)], "whole")
     else:
         whole = away_from_zero(s, double(s, s.op("Div", [x, e.numerics(s.out)[0]], "steps")))
     at = s.op("Add", [whole, wide(s, s.out.zero, "zero")], "at")
