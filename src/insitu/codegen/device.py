@@ -32,7 +32,7 @@ FRAME_BYTES, HEAD_BYTES, CRC_BYTES = 512, 12, 4  # as in c/device/link.h, device
 DATA_BYTES = FRAME_BYTES - HEAD_BYTES - CRC_BYTES
 MOST_INPUTS = 8  # DEVICE_INPUTS
 # files under c/; together with a port.c they are the whole protocol
-SOURCES = ("device/check.c", "device/device.c", "device/link.c", "device/state.c")
+SOURCES = ("device/check.c", "device/device.c", "device/link.c", "device/requests.c", "device/state.c")
 KERNELS = ("copy_bytes", "crc32_bytes")  # the kernels they call
 COUNTERS = "counters"  # the lasting value that counts skipped, clipped and saturated updates
 INFO = "<HHIIIIB"  # protocol, frame bytes, model, program, arena bytes, saved bytes, verbs; then each verb
