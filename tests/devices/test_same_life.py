@@ -54,6 +54,14 @@ class Both:
         self.board.forget(row)
         self.learner.forget(row)
 
+    def trained(self, x: np.ndarray, label: int) -> np.ndarray:
+        """Learn from these outside of a bout, on both; returns the row of the class."""
+        labels, rate = np.array([label], np.int32), np.float32(RATE)
+        for one in x:
+            self.device.run("learn", *self.device.run("encode", one[None]), labels, rate)
+            self.learner.device.run("train_step", one[None], labels, rate)
+        return self.device.state()["head.weight"][label].copy()
+
     def check(self) -> None:
         """Records, state, means and drift are the same."""
         ledger = self.life.store.ledger
@@ -146,6 +154,46 @@ def test_a_class_stays_new_if_its_first_bout_is_rolled_back_on_both(make):
     both.rehearse(10, RATE, partial=True)
     both.check()
     assert np.flatnonzero((both.device.state()["head.weight"] != rows).any(1)).tolist() == [new]
+
+
+@pytest.mark.parametrize("make", [head_in_flash, head_in_sram])
+def test_a_row_that_was_trained_outside_of_a_bout_no_longer_follows_its_mean_on_both(make):
+    """Steps as `fit` takes them: the next label of the class must not replace what they taught."""
+    learner, x, y = make()
+    both = Both(learner)
+    for i in range(24):
+        both.observe(x[i], int(y[i]))
+    new = both.add_class("new")
+    both.observe(-x[24], new)
+    for device in (both.device, learner.device):  # nothing of the row changes: it follows its mean as before
+        device.load_arrays(dict(device.state()))
+    before = both.device.state()["head.weight"][new].copy()
+    both.observe(-x[25], new)
+    both.check()
+    assert (both.device.state()["head.weight"][new] != before).any()
+    trained = both.trained(-x[26:30], new)
+    both.observe(-x[30], new)
+    both.label(both.observe(-x[31]), new)
+    both.check()
+    assert (both.device.state()["head.weight"][new] == trained).all()
+    both.rehearse(10, RATE)  # it is no newcomer any more: all rows learn
+    both.check()
+    assert (both.device.state()["head.weight"] != trained).any(1).all()
+
+
+def test_a_row_that_was_trained_outside_of_a_bout_stays_so_after_a_checkpoint_and_a_cut():
+    learner, x, y = head_in_flash()
+    both = Both(learner)
+    for i in range(24):
+        both.observe(x[i], int(y[i]))
+    new = both.add_class("new")
+    both.observe(-x[24], new)
+    trained = both.trained(-x[26:30], new)
+    both.board.checkpoint()
+    both.device.restart()
+    both.observe(-x[30], new)
+    both.check()
+    assert (both.device.state()["head.weight"][new] == trained).all()
 
 
 def test_learning_from_latents_takes_less_than_half_of_a_step():

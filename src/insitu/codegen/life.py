@@ -79,6 +79,7 @@ def _memory(program: Program, layout: Layout) -> list[str]:
     fields = [
         "    life_past past;", "    life_now now;", f"    rules_class classes[{n}];",
         f"    float means[{max(n * layout.features, 1)}];",
+        *([f"    uint32_t rows[{n}];"] if layout.features else []),
         f"    rules_record records[{layout.capacity + 1}];", f"    uint8_t sure[{layout.capacity + 1}];",
         *([f"    life_segment segments[{layout.segments}];"] if layout.life.pages else []),
         f"    uint32_t latent[{layout.latent_bytes // 4}] __attribute__((aligned(16)));",
@@ -188,6 +189,7 @@ def _model(program: Program, layout: Layout) -> list[str]:
     names = f"{prefix}_class_names" if f"{prefix}_classes.c" in program.files else "NULL"
     fields = {
         "past": f"&{ram}.past", "now": f"&{ram}.now", "classes": f"{ram}.classes", "means": f"{ram}.means",
+        "rows": f"{ram}.rows" if layout.features else "NULL",
         "records": f"{ram}.records", "sure": f"{ram}.sure", "latent": f"(unsigned char *){ram}.latent",
         "outputs": places[0], "features": places[1] if layout.features else "NULL",
         "state": f"(unsigned char *)&{prefix}_device_state", **_head(program), "names": names, **_given(layout),

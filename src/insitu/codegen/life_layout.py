@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # bytes of the structs in c/device/rules.h and life.h
 RECORD, CLASS, PAST, NOW, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 160, 12, 16, 28
-WORD = 4  # the wear of the banks, at the end of a checkpoint
+WORD = 4  # the wear of the banks, at the end of a checkpoint; the mark of a row
 MOST_PAGES = 16  # of a segment
 LEAST_SEGMENTS = 4  # one is always empty, one is for what was dropped
 MOST_RECORDS = 16_384
@@ -122,6 +122,7 @@ class Layout:
         """What a life takes beside arena and state, within some words."""
         kept = (RECORD + 1) * (self.capacity + 1) + (SEGMENT * self.segments if self.life.pages else 0)
         known = PAST + NOW + self.classes * (CLASS + 4 * self.features) + self.latent_bytes
+        known += WORD * self.classes if self.features else 0  # marks of rows
         store = 0 if self.life.pages else self.slot_bytes * (self.capacity + 1) + self.state_bytes
         return kept + known + store
 

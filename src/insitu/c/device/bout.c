@@ -7,6 +7,7 @@
 #include "device/bout.h"
 
 #include "device/bank.h"
+#include "device/classes.h"
 #include "device/follow.h"
 #include "device/store.h"
 #include "kernels.h"
@@ -123,6 +124,7 @@ static void end_rows(const life_model *m, int32_t kept)
     for (int32_t k = 0; k < m->class_count; k++) {
         m->classes[k].fresh = m->classes[k].fresh == 1 || (m->classes[k].fresh == 2 && !kept);
     }
+    classes_mark_all(m);
 }
 
 /* Bytes of the state as it was before the bout. */
@@ -172,6 +174,7 @@ int32_t life_bout(const life_model *m, uint32_t steps, float rate, int32_t parti
     if (steps == 0 || !(rate > 0.0f)) {
         return 0;
     }
+    classes_notice(m);
     m->now->left = steps;
     m->now->rate = rate * (m->past->pace * FIRST_RATE);
     m->now->votes = (rules_votes){0};
@@ -185,6 +188,7 @@ int32_t life_bout(const life_model *m, uint32_t steps, float rate, int32_t parti
 void life_checkpoint(const life_model *m)
 {
     if (m->now->phase == LIFE_IDLE && m->bank_bytes) {
+        classes_notice(m);
         bank_begin(m);
         m->now->phase = LIFE_SAVE;
     }
@@ -345,5 +349,7 @@ int32_t life_rollback(const life_model *m)
         return 1;
     }
     follow_end(m);
-    return bout_undo(m);
+    const int32_t found = bout_undo(m);
+    classes_mark_all(m);
+    return found;
 }

@@ -40,6 +40,39 @@ void classes_leave_room(const life_model *m, int32_t label)
     }
 }
 
+static uint32_t row_crc(const life_model *m, int32_t label)
+{
+    const uint32_t bytes = (uint32_t)m->feature_count * 4;
+    return crc32_bytes((const uint8_t *)(m->weight + label * m->feature_count), bytes) ^
+           crc32_bytes((const uint8_t *)(m->bias + label), 4);
+}
+
+void classes_mark(const life_model *m, int32_t label)
+{
+    m->rows[label] = row_crc(m, label);
+}
+
+void classes_mark_all(const life_model *m)
+{
+    for (int32_t k = 0; m->rows && k < m->class_count; k++) {
+        if (m->classes[k].fresh == 1) {
+            classes_mark(m, k);
+        }
+    }
+}
+
+void classes_notice(const life_model *m)
+{
+    if (m->now->phase != LIFE_IDLE || m->now->trial.left) {
+        return;
+    }
+    for (int32_t k = 0; m->rows && k < m->class_count; k++) {
+        if (m->classes[k].fresh == 1 && life_in_use(m, k) && row_crc(m, k) != m->rows[k]) {
+            m->classes[k].fresh = 0;
+        }
+    }
+}
+
 /* classes that come and go ------------------------------------------------------------------ */
 
 /* The names and rows of classes are in checkpoints alone: without one, the next start would not know what changed. */
@@ -76,6 +109,7 @@ int32_t life_add_class(const life_model *m, const char *name, int32_t bytes)
         life_settle(m);
         copy_bytes(m->classes[found].name, name, bytes);
         m->classes[found].fresh = 1;
+        classes_mark(m, found);
         keep_now(m);
     }
     return found;

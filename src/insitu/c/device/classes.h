@@ -16,6 +16,14 @@ void classes_learn(const life_model *m, int32_t label);
 /* A row that follows its mean leaves the samples of trained classes alone. */
 void classes_leave_room(const life_model *m, int32_t label);
 
+/* The row of this class, or of every new one, is as this life has left it. */
+void classes_mark(const life_model *m, int32_t label);
+void classes_mark_all(const life_model *m);
+
+/* A new class whose row somebody else has changed, a step outside of a bout or a state that came in, is new no more: its
+ * row was taught, and must not follow its mean again. Between two bouts, with no row on trial. */
+void classes_notice(const life_model *m);
+
 /* Drop the records of classes that are not known; from flash only if a checkpoint there does not know them either. */
 void classes_sweep(const life_model *m, int32_t saved);
 

@@ -3,6 +3,7 @@
  */
 #include "device/follow.h"
 
+#include "device/classes.h"
 #include "device/store.h"
 #include "numbers/mathf.h"
 
@@ -206,6 +207,7 @@ int32_t follow_slice(const life_model *m)
     t->left--;
     if (t->left == 0) {
         m->bias[t->label] = t->base + (t->least - FOLLOW_MARGIN);
+        classes_mark(m, t->label);
         return 0;
     }
     m->bias[t->label] = t->base;

@@ -129,5 +129,6 @@ void life_begin(const life_model *m)
     }
     m->past->rule = (uint32_t)m->rule; /* a checkpoint of another build may have another */
     classes_sweep(m, 1);
+    classes_mark_all(m);
     catch_up(m);
 }

@@ -90,6 +90,7 @@ typedef struct {
     life_now *now;
     rules_class *classes;
     float *means;          /* of the features, by class */
+    uint32_t *rows;        /* of a class that was added: the CRC of its row, as this life last left it; or NULL */
     rules_record *records; /* capacity + 1 of them */
     uint8_t *sure;         /* beside each: of a guard, the probability of its label before the bout, of 255 */
     unsigned char *latent; /* one: of the sample at hand */

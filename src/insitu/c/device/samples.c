@@ -147,6 +147,7 @@ int32_t life_observe(const life_model *m, int32_t label)
     }
     float groups[LIFE_GROUPS] = {0};
     end_checkpoint(m);
+    classes_notice(m);
     life_recall();
     if (!finite_f32(m->outputs, m->class_count)) { /* one such sample would spoil the mean of its class for ever */
         return 2;
@@ -188,6 +189,7 @@ int32_t life_label(const life_model *m, uint32_t id, int32_t label)
     m->now->dropped = 0;
     if (m->records[i].label != label) {
         life_settle(m);
+        classes_notice(m);
         store_bring(m, m->records + i);
         life_recall();
         relabel(m, i, label);
