@@ -12,11 +12,14 @@ from insitu.codegen.scales import Derived, Layer, derive
 from insitu.graph.call import Multipliers, Scales, Struct, Table
 
 # names that a program defines itself: no constant may have them
+# fmt: off
 VERBS = ("predict", "train_step", "accumulate", "apply")
-FUNCTIONS = (*VERBS, *(f"{verb}_{part}" for verb in VERBS for part in ("begin", "rows", "bytes", "end")),
-             "init", "save", "load", "state", "rows", "device", "device_arena", "device_state")  # fmt: skip
+PARTS = ("begin", "rows", "bytes", "end")
+FUNCTIONS = (*VERBS, *(f"{verb}_{part}" for verb in VERBS for part in PARTS),
+             "init", "save", "load", "state", "rows", "device", "device_arena", "device_state")
 LIVING = ("encode", "recall", "learn", "life_begin", "life_ram", "life_store", "life_before", "life_struct", "observe",
-          "label", "bout", "rehearse")  # fmt: skip
+          "label", "bout", "rehearse", "erase", *(f"{verb}_{part}" for verb in ("encode", "observe") for part in PARTS))
+# fmt: on
 
 
 class Constants:

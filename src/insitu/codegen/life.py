@@ -60,7 +60,7 @@ def _header(program: Program, layout: Layout) -> str:
         "/* Once, first of all: the initial state, or the newest checkpoint and the samples kept so far. */",
         f"void {prefix}_life_begin(void);",
         "/* Keeps a sample; label -1: none yet. Returns its id. */",
-        f"uint32_t {prefix}_observe({_samples(program)}, int32_t label);",
+        f"uint32_t {prefix}_observe({_samples(program)}, int32_t label);", *_piece_prototypes(program),
         "/* A label that comes later. 0; 1: no such class; 2: no such sample. */",
         f"int32_t {prefix}_label(uint32_t id, int32_t label);",
         "/* Begins a bout of learning; then call the next until it returns 0: each call is one bounded slice. */",
@@ -106,7 +106,7 @@ def _functions(program: Program, layout: Layout) -> Iterator[str]:
     kept = [_latent(program, layout, v) for v in layout.latents]
     outs = {verb: [f"({v.type.ctype} *)({place_of(program, verb, v)})" for v in program.plans[verb].graph.outputs]
             for verb in (RECALL, LEARN)}  # fmt: skip
-    yield from ["void life_encode(void)", "{", *_encoding(program, layout, _slots(program)), "}", ""]
+    yield from ["int32_t life_encode(void)", "{", *_arrived(program, layout), "}", ""]
     yield from ["void life_recall(void)", "{", _call(f"{prefix}_{RECALL}", [first, *kept, *outs[RECALL]]), "}", ""]
     yield from [
         "float life_learn(int32_t label, float rate)", "{", "    const int32_t labels[1] = {label};",
@@ -134,12 +134,28 @@ def _local(v: Value) -> str:
 
 def _encoding(program: Program, layout: Layout, samples: list[str]) -> list[str]:
     """From these samples to the latents at hand."""
-    prefix = program.prefix
     if ENCODE in program.plans:
-        given = [f"&{prefix}_device_state, {prefix}_device_arena", *samples]
-        return [_call(f"{prefix}_{ENCODE}", [*given, *(_latent(program, layout, v, "") for v in layout.latents)])]
+        return [_call(f"{program.prefix}_{ENCODE}", _encode_arguments(program, layout, samples))]
     pairs = zip(layout.latents, samples)
     return [f"    copy_bytes({_latent(program, layout, v, '')}, {x}, {v.type.bytes});" for v, x in pairs]
+
+
+def _encode_arguments(program: Program, layout: Layout, samples: list[str]) -> list[str]:
+    latents = (_latent(program, layout, v, "") for v in layout.latents)
+    return [f"&{program.prefix}_device_state, {program.prefix}_device_arena", *samples, *latents]
+
+
+def _arrived(program: Program, layout: Layout) -> list[str]:
+    """The latents of a sample that the protocol has written, whole or in pieces; not 0 if some are missing."""
+    if _by_rows(program):
+        call = _call(f"{program.prefix}_{ENCODE}_end", _encode_arguments(program, layout, _slots(program)))
+        return [f"    return {call.strip()}"]
+    return [*_encoding(program, layout, _slots(program)), "    return 0;"]
+
+
+def _by_rows(program: Program) -> str:
+    """The input that arrives row by row; "" if samples arrive whole."""
+    return program.plans[sample_verb(program)].graph.by_rows
 
 
 def sample_verb(program: Program) -> str:
@@ -148,16 +164,61 @@ def sample_verb(program: Program) -> str:
 
 
 def _slots(program: Program) -> list[str]:
-    """Where the protocol writes a sample."""
+    """Where the protocol writes a sample, or what of it does not arrive row by row."""
     verb = sample_verb(program)
     plan = program.plans[verb]
     arena = f"{program.prefix}_device_arena"
-    return [f"(const {v.type.ctype} *)({arena} + {plan.offsets[v.name]})" for v in plan.graph.inputs]
+    whole = (v for v in plan.graph.inputs if v.name != plan.graph.by_rows)
+    return [f"(const {v.type.ctype} *)({arena} + {plan.offsets[v.name]})" for v in whole]
+
+
+def _piece_prototypes(program: Program) -> list[str]:
+    """The same for a sample in pieces, if the program takes rows."""
+    if not _by_rows(program):
+        return []
+    lines = [
+        "The same for a sample in pieces: begin, rows from the top until all are given, end. Any other call in between",
+        "ends the sample. rows returns the codes of the header; end the id, or 0 if rows are missing. From begin on, a",
+        "row of a class that was added is not on trial: begin finishes that, and a checkpoint that is being written.",
+    ]
+    return [c.comment(line) for line in lines] + [f"{one};" for one in _piece_signatures(program)]
+
+
+def _piece_signatures(program: Program) -> list[str]:
+    prefix, rows = program.prefix, _by_rows(program)
+    image = next(v for v in program.plans[ENCODE].graph.inputs if v.name == rows)
+    others = [f"{one}, " for one in _given_samples(program, skip=rows)]
+    piece = f"const {image.type.ctype} *in_{c.identifier(rows)}, int32_t rows"
+    return [
+        f"void {prefix}_observe_begin(void)",
+        f"int32_t {prefix}_observe_rows({piece})",
+        f"uint32_t {prefix}_observe_end({''.join(others)}int32_t label)",
+    ]
+
+
+def _piece_functions(program: Program, layout: Layout) -> list[str]:
+    prefix, rows = program.prefix, _by_rows(program)
+    if not rows:
+        return []
+    begin, more, end = _piece_signatures(program)
+    name, arena = f"{prefix}_{ENCODE}", f"{prefix}_device_arena"
+    others = [f"in_{c.identifier(v.name)}" for v in program.plans[ENCODE].graph.inputs if v.name != rows]
+    call = _call(f"{name}_end", _encode_arguments(program, layout, others)).strip().rstrip(";")
+    return [
+        begin, "{", "    life_settle(&life_here);", f"    {name}_begin({arena});", "}", "",
+        more, "{", f"    return {name}_rows({arena}, in_{c.identifier(rows)}, rows);", "}", "",
+        end, "{", f"    if ({call} != 0) {{", "        return 0;", "    }", "    life_observe(&life_here, label);",
+        f"    return {prefix}_life_ram.now.last_id;", "}", "",
+    ]  # fmt: skip
+
+
+def _given_samples(program: Program, skip: str = "") -> list[str]:
+    values = program.plans[sample_verb(program)].graph.inputs
+    return [f"const {v.type.ctype} *in_{c.identifier(v.name)}" for v in values if v.name != skip]
 
 
 def _samples(program: Program) -> str:
-    values = program.plans[sample_verb(program)].graph.inputs
-    return ", ".join(f"const {v.type.ctype} *in_{c.identifier(v.name)}" for v in values)
+    return ", ".join(_given_samples(program))
 
 
 def _call(name: str, arguments: list[str]) -> str:
@@ -243,7 +304,7 @@ def _calls(program: Program, layout: Layout) -> list[str]:
         "    life_begin(&life_here);", "}", "",
         f"uint32_t {prefix}_observe({_samples(program)}, int32_t label)", "{",
         "    life_settle(&life_here);", *_encoding(program, layout, given), "    life_observe(&life_here, label);",
-        f"    return {prefix}_life_ram.now.last_id;", "}", "",
+        f"    return {prefix}_life_ram.now.last_id;", "}", "", *_piece_functions(program, layout),
         f"int32_t {prefix}_label(uint32_t id, int32_t label)", "{", "    return life_label(&life_here, id, label);",
         "}", "",
         f"int32_t {prefix}_bout(uint32_t steps, float rate, int32_t partial)", "{",

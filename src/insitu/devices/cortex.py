@@ -59,6 +59,7 @@ class Cortex:
         self._block = [0, 0]
         self._asked: int | None = None
         self.spent = 0  # instructions from the last byte of a request to the first of its answer
+        self.served = 0  # the same of all requests so far
         self.uc = self._open()
         self._keep = self._count()
         self.reset()
@@ -201,6 +202,7 @@ class Cortex:
         elif offset == WRITE:
             if self._asked is not None:
                 self.spent, self._asked = int(self.slots.sum()) - self._asked, None
+                self.served += self.spent
             self._outgoing += uc.mem_read(*self._block)
 
     def _flash_write(self, uc, register: int, value: int) -> None:

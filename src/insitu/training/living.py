@@ -17,7 +17,7 @@ from insitu.errors import GraphError
 from insitu.graph import Graph, drop_unused
 from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD
-from insitu.training.prefix import Split, split
+from insitu.training.prefix import split
 
 STEP = "train_step"
 ENCODE, RECALL, LEARN = "encode", "recall", "learn"
@@ -28,25 +28,22 @@ def living(graphs: Mapping[str, Graph], head: str | None = HEAD) -> dict[str, Gr
     predict = graphs["predict"]
     if STEP not in graphs or graphs[STEP].inputs[0].shape[:1] != (1,):
         raise GraphError("a program with a store learns from one sample at a time", hint=option(batch=1))
-    if predict.by_rows:
-        raise _rows_are_gone(predict)
     found = split({"predict": predict, STEP: graphs[STEP]}, predict.inputs, narrow=True)
+    if predict.by_rows and not found:
+        raise _rows_are_gone(predict)
     rest = found.rest if found else {"predict": predict, STEP: graphs[STEP]}
-    encode = {ENCODE: _named(found)} if found else {}
+    encode = {ENCODE: replace(found.prefix, classes=(), by_rows=predict.by_rows)} if found else {}
     return {"predict": predict, **encode, RECALL: with_features(rest["predict"], head), LEARN: rest[STEP]}
 
 
 def _rows_are_gone(predict: Graph) -> GraphError:
     """Why a sample that arrives row by row cannot be kept."""
     size = sum(v.type.bytes for v in predict.inputs)
-    words = "a sample that is kept is given to `encode` after `predict` has seen it, and rows that went by are gone"
+    words = "nothing is frozen, so samples would be kept as they are, and rows that went by are gone"
     room = f"a whole sample takes {size:,} bytes of SRAM"
-    hint = either(shell=f"leave out --rows ({room}), or --store", python=f"leave out rows ({room}), or store")
-    return GraphError(f"a program with a store takes whole samples: {words}", hint=hint)
-
-
-def _named(found: Split) -> Graph:
-    return replace(found.prefix, classes=())
+    hint = either(shell=f"--scheme head, or leave out --rows ({room}) or --store",
+                  python=f'scheme="head", or leave out rows ({room}) or store')  # fmt: skip
+    return GraphError(f"a program with a store and rows keeps outputs of frozen layers: {words}", hint=hint)
 
 
 def with_features(graph: Graph, head: str | None) -> Graph:

@@ -8,7 +8,7 @@
 #include "kernels.h"
 
 extern const life_model life_here;
-void life_encode(void); /* from the slots that the protocol has written a sample to */
+int32_t life_encode(void); /* of the sample that the protocol has written; not 0 if it has not arrived whole */
 
 typedef union {
     float f;
@@ -52,8 +52,7 @@ static int32_t as_status(int32_t found)
 
 static int32_t observe(int32_t label)
 {
-    life_encode();
-    return as_status(life_observe(&life_here, label));
+    return life_encode() != 0 ? DEVICE_NOT_READY : as_status(life_observe(&life_here, label));
 }
 
 /* Up to this many slices of a bout; if none is running, a new one of so many steps. */
