@@ -107,3 +107,13 @@ def test_the_manifest_describes_the_life(folder):
     script = (folder / "build" / "firmware" / "link.ld").read_text()
     kept = found["life"]["flash_bytes"]
     assert f"LENGTH = {262144 - kept}" in script and ".life" in script
+
+
+def test_what_was_counted_is_said_to_be_a_measurement():
+    from insitu.cli.compile import life_rows
+
+    life = {"capacity": 9, "latent_bytes": 32, "in": "flash", "classes": 4, "observe_instructions": 1000,
+            "slice_instructions": 70, "slice": "learning"}  # fmt: skip
+    told = dict(life_rows(life))
+    assert told["keeping one"] == "1,000 instructions, the most that was counted (store full; no proof)"
+    assert told["worst slice"] == "70 instructions (learning), the most that was counted"

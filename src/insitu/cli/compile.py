@@ -327,9 +327,10 @@ def life_rows(life: dict | None) -> list[tuple[str, str]]:
     each = f"{life['capacity']:,} of {size(life['latent_bytes'])} in {life['in']}"
     rows = [("samples", f"{each}, {life['classes']} classes at most")]
     if "slice_instructions" in life:
-        most = f"{life['observe_instructions']:,} instructions at most, counted with a full store"
+        most = f"{life['observe_instructions']:,} instructions, the most that was counted (store full; no proof)"
         rows.append(("keeping one", most))
-        rows.append(("worst slice", f"{life['slice_instructions']:,} instructions ({life['slice']})"))
+        slowest = f"{life['slice_instructions']:,} instructions ({life['slice']}), the most that was counted"
+        rows.append(("worst slice", slowest))
     return rows
 
 

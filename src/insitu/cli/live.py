@@ -284,5 +284,5 @@ def _energy_rows(found: dict) -> list[tuple[str, str]]:
         spent = f", {found['millijoules']:.3g} mJ (estimate from the data sheet)" if found["millijoules"] else ""
         rows.append(("energy", f"{found['instructions']:,} instructions {found['counted']}{spent}"))
     if found["slice_instructions"]:
-        rows.append(("worst slice", f"{found['slice_instructions']:,} instructions"))
+        rows.append(("worst slice", f"{found['slice_instructions']:,} instructions, the most that was counted"))
     return rows

@@ -1,7 +1,8 @@
 """What the life of a living program costs: the instructions of a sample, and of the longest slice of a bout.
 
 Counted on an emulated core with random samples and a full store, from the request to its answer, the
-protocol included. A slice is one call of `net_rehearse`: a main loop has to do without the core for that long.
+protocol included. A slice is one call of `net_rehearse`: a main loop has to do without the core for that long. The most
+that was counted is a measurement, not a bound.
 """
 
 from __future__ import annotations
