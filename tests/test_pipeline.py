@@ -50,7 +50,7 @@ def test_the_first_sample_is_the_example_of_a_torch_module():
     assert made.sample.shape == (1, 6) and made.predict(X[:3]).shape == (3, 4)
     with pytest.raises(ModelError, match="needs an example input") as e:
         insitu.compile(trained(), precision="float")
-    assert "example=" in e.value.hint
+    assert "example=torch.zeros(1, 6)" in e.value.hint  # as its first layer says
 
 
 def test_a_list_of_samples_gives_an_example_and_a_wrong_one_is_named_by_its_shape():

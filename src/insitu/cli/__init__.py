@@ -7,6 +7,7 @@ traceback.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import warnings
@@ -67,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with warnings.catch_warnings(), speaking(), in_shell():
             words = sys.argv[1:] if argv is None else argv
-            arguments = parser().parse_args(words)
+            arguments = parsed(words)
             arguments.words = words[1:]  # those after the verb
             warnings.simplefilter("ignore", LearningWarning)  # the verbs say it in their own way
             return arguments.run(arguments)
@@ -86,6 +87,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str):
         self.exit(2, error_text(f"{self.prog}: {message}\n  try: {self.prog} --help\n", sys.stderr))
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
+    """The arguments. One that is unknown is an error of its verb, whose help lists the known ones."""
+    arguments, unknown = parser().parse_known_args(words)
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], arguments.parser._option_string_actions, 1, 0.7)
+        arguments.parser.error(f"unknown: {' '.join(unknown)}" + (f" (did you mean {near[0]}?)" if near else ""))
+    return arguments
 
 
 def parser() -> argparse.ArgumentParser:

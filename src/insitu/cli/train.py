@@ -205,7 +205,9 @@ def to_text(report: dict, start: int) -> str:
     columns = [report["loss"], report[measure], *([report["tested"]] if tested else [])]
     first = ("before", None, *([None] if tested else []), report["before"])
     rows = [first, *zip(numbers, *columns)]
-    way = "started from cached outputs of the frozen layers" if report["cached"] else "went through all layers"
+    way = (
+        "started from cached outputs of the frozen layers" if report["cached"] else "ran the whole network in each step"
+    )
     counters = ", ".join(f"{n:,} {name}" for name, n in report["counters"].items())
     lines = [
         table(("epoch", "loss", WORDS[measure], *(["tested"] if tested else [])), rows), "",

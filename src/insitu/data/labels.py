@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.errors import DataError
-from insitu.graph.classes import checked, unknown
+from insitu.graph.classes import checked, compiled_for, unknown
 from insitu.terminal.wording import either, option
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def check_labels(samples: Samples, classes: int) -> Samples:
 
 def _way_out(y: np.ndarray, classes: int) -> str:
     """What to do about labels that are no class numbers: if they are few enough, they may be names."""
-    more = option(classes=y.max() + 1) if y.min() >= 0 else "class numbers start at 0"
+    more = compiled_for(y.max() + 1) if y.min() >= 0 else "class numbers start at 0"
     if len(np.unique(y)) > classes:
         return more
     names = either(shell="y.astype(str) in the .npz", python="fit(x, y.astype(str))")

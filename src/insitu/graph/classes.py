@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from insitu.errors import DataError
-from insitu.terminal.wording import either, option
+from insitu.terminal.wording import either
 
 MOST_BYTES = 200  # of a name, in UTF-8
 
@@ -48,6 +48,11 @@ def fitting(names: tuple[str, ...], count: int) -> tuple[str, ...]:
     return (*names, *[""] * (count - len(names)))
 
 
+def compiled_for(count: int) -> str:
+    """How to get a model with this many classes."""
+    return either(shell=f"--classes {count}", python=f"insitu.compile(..., classes={count})")
+
+
 def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str, ...]:
     """The names of `count` classes after these were seen: a new name goes to the first class without one.
 
@@ -56,7 +61,7 @@ def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str
     if not any(known) and len(given) > count:
         raise DataError(
             f"the labels name {len(given)} classes, but the model has {count}",
-            hint=option(classes=len(given)),
+            hint=compiled_for(len(given)),
         )
     places = list(known or [""] * count)
     for name in given:

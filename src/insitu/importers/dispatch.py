@@ -12,6 +12,8 @@ from insitu.graph.file import read as read_graph
 from insitu.importers.foreign import refused
 from insitu.importers.sizes import Shapes, shapes_of
 
+SPANS = {"Conv1d": ", 128", "Conv2d": ", 32, 32"}  # a window of 128 readings, a photo of 32x32
+
 
 def load(source, example=None, *, batch: int = 1) -> Graph:
     """The graph of a model: a path, a torch module (with an example input), a Keras model, or a graph.
@@ -92,9 +94,18 @@ def _torch(source, example, batch):
     if type(source).__name__ == "ExportedProgram":
         return read_torch(source, example)
     if example is None:
-        hint = "example=torch.zeros(1, 3, 32, 32): one input with its batch axis, here a photo of 32x32"
+        hint = f"example=torch.zeros({_likely_shape(source)}): one input with its batch axis"
         raise ModelError("a torch module needs an example input", hint=hint)
     return read_torch(source, _tensors(example))
+
+
+def _likely_shape(module) -> str:
+    """What the first layer with weights takes, as far as it says."""
+    for layer in module.modules():
+        kind, taken = type(layer).__name__, getattr(layer, "in_channels", getattr(layer, "in_features", None))
+        if taken is not None:
+            return f"1, {taken}{SPANS.get(kind, '')}"
+    return "1, 3, 32, 32"
 
 
 def _tensors(example):

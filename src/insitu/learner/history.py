@@ -51,8 +51,8 @@ class History:
         return history_html(self)
 
     def __str__(self) -> str:
-        way = "from cached outputs of the frozen layers" if self.cached else "through all layers"
+        way = " from cached outputs of the frozen layers" if self.cached else ""
         ends = f"loss {self.loss[0]:.3f} to {self.loss[-1]:.3f}" if self.loss else "nothing done"
         words = "; ".join(filter(None, [self.found, *self.notes]))
         count = f"{len(self.loss)} epoch{'' if len(self.loss) == 1 else 's'}"
-        return f"{count} {way}: {ends}{f' ({words})' if words else ''}"
+        return f"{count}{way}: {ends}{f' ({words})' if words else ''}"

@@ -36,9 +36,9 @@ def _untrained_note(precision: str, recipe: Recipe) -> str:
     """What to say of random weights: what int8 does about them, and what learns more from them."""
     own = {"loss": recipe.loss} if recipe.loss != Recipe().loss else {}
     if precision == "int8":
-        return f"{UNTRAINED}; {option(precision='float', **own, optimizer='adam')} usually learns more"
+        return f"{UNTRAINED}; {option(precision='float', **own, optimizer='adam')} may learn more"
     if recipe.loss == "mse" and recipe.optimizer == "sgd":
-        return f"the weights are random initial ones; {option(**own, optimizer='adam')} usually learns more"
+        return f"the weights are random initial ones; {option(**own, optimizer='adam')} may learn more"
     return ""
 
 
