@@ -98,7 +98,7 @@ def test_both_drop_the_same_and_go_on_alike():
     with learner.on("emulator") as board:
         assert isinstance(board.device, LinkDevice)
         life = Living(board.device)
-        here = learner.keep(count=life.capacity)
+        here = learner.keep(count=life.capacity, rule="balanced")  # the board's default
         for i in range(60):
             label = int(y[i]) if i % 2 else NONE
             life.observe(x[i], label=label)

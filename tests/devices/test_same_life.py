@@ -23,11 +23,11 @@ from .living import RATE, points
 class Both:
     """Tells everything to a learner on this machine and to a board, and compares them after each act."""
 
-    def __init__(self, learner: insitu.Learner):
+    def __init__(self, learner: insitu.Learner, rule: str = "balanced"):
         assert learner.deployed is not None and learner.deployed.firmware is not None
         self.device: EmulatorDevice = emulate(learner.deployed.firmware)
         self.board, self.learner = Living(self.device), learner
-        self.life = learner.keep(count=self.board.capacity)
+        self.life = learner.keep(count=self.board.capacity, rule=rule)
 
     def observe(self, x: np.ndarray, label: int = NONE) -> int:
         found = self.board.observe(x, label=label)
@@ -77,10 +77,12 @@ class Both:
         ]
 
 
-def perceptron(scheme: str = "last:1", board: str = "nrf51822") -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
+def perceptron(
+    scheme: str = "last:1", board: str = "nrf51822", rule: str | None = None
+) -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
     x, y = points(140)
     made = insitu.compile(imported(), classes=4, scheme=scheme, precision="float", board=board, store="4K",
-                          max_classes=5)  # fmt: skip
+                          max_classes=5, store_rule=rule)  # fmt: skip
     return made, x, y
 
 
@@ -154,6 +156,27 @@ def test_a_class_stays_new_if_its_first_bout_is_rolled_back_on_both(make):
     both.rehearse(10, RATE, partial=True)
     both.check()
     assert np.flatnonzero((both.device.state()["head.weight"] != rows).any(1)).tolist() == [new]
+
+
+@pytest.mark.parametrize("scheme, board", [("head", "nrf51822"), ("head", "stm32l476"), ("last:1", "nrf51822")])
+def test_a_full_store_keeps_the_same_typical_samples_on_both(scheme, board):
+    learner, x, y = perceptron(scheme, board, "typical")
+    both = Both(learner, "typical")
+    x, y = np.concatenate([x, x[::-1] * np.float32(1.25)]), np.concatenate([y, y[::-1]])
+    for i in range(both.board.capacity + 60):
+        id = both.observe(x[i], int(y[i]) if i % 7 else NONE)
+        if i % 14 == 0 and id in both.life.store.ledger.records:
+            both.label(id, int(y[i]))
+    both.check()
+    random = rules.Ledger(both.board.capacity)
+    for i in range(both.board.capacity + 60):
+        random.observe(int(y[i]) if i % 7 else NONE)
+        if i % 14 == 0 and i + 1 in random.records:
+            random.label(i + 1, int(y[i]))
+    same = set(random.records) == set(both.life.store.ledger.records)  # those that chance would have kept?
+    assert same == (scheme != "head")
+    both.rehearse(20, RATE)
+    both.check()
 
 
 @pytest.mark.parametrize("make", [head_in_flash, head_in_sram])

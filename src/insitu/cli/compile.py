@@ -27,7 +27,7 @@ OPTIMIZERS = ("sgd", "momentum", "adam")
 ARITHMETICS = ("residual", "residual4", "stochastic", "nearest", "master")
 GRADIENTS = ("f32", "s16", "s8")
 PREFERENCES = ("balance", "memory", "speed")
-STORE_RULES = ("balanced", "oldest", "informative")
+STORE_RULES = ("balanced", "oldest", "informative", "typical")
 
 
 def arguments(parser) -> None:

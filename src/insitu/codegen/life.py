@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from insitu.codegen.program import Program
 
 RULES = ("device/rules.c", "device/follow.c", "device/life.c", "device/samples.c", "device/classes.c", "device/bout.c",
-         "device/erase.c", "device/life_requests.c")  # fmt: skip
+         "device/typical.c", "device/erase.c", "device/life_requests.c")  # fmt: skip
 IN_FLASH, IN_RAM = ("device/store_flash.c", "device/bank.c"), ("device/store_ram.c", "device/bank_none.c")
 LIFE_KERNELS = ("finite_f32",)
 NAME_BYTES = 31  # of a class, in UTF-8
+COMPARING = {"total": "", "arrived": "", "held": "(unsigned char *)"}  # memory to compare samples of a class
 
 
 def life_sources(program: Program) -> tuple[str, ...]:
@@ -83,6 +84,8 @@ def _memory(program: Program, layout: Layout) -> list[str]:
         f"    rules_record records[{layout.capacity + 1}];", f"    uint8_t sure[{layout.capacity + 1}];",
         *([f"    life_segment segments[{layout.segments}];"] if layout.life.pages else []),
         f"    uint32_t latent[{layout.latent_bytes // 4}] __attribute__((aligned(16)));",
+        *([f"    uint32_t held[{layout.latent_bytes // 4}];",
+           f"    float total[{layout.features}], arrived[{layout.features}];"] if layout.compares else []),
     ]  # fmt: skip
     lines = ["typedef struct {", *fields, f"}} {prefix}_life_struct;", "", f"{prefix}_life_struct {prefix}_life_ram;"]
     if not layout.life.pages:
@@ -252,6 +255,7 @@ def _model(program: Program, layout: Layout) -> list[str]:
         "past": f"&{ram}.past", "now": f"&{ram}.now", "classes": f"{ram}.classes", "means": f"{ram}.means",
         "rows": f"{ram}.rows" if layout.features else "NULL",
         "records": f"{ram}.records", "sure": f"{ram}.sure", "latent": f"(unsigned char *){ram}.latent",
+        **({name: f"{cast}{ram}.{name}" for name, cast in COMPARING.items()} if layout.compares else {}),
         "outputs": places[0], "features": places[1] if layout.features else "NULL",
         "state": f"(unsigned char *)&{prefix}_device_state", **_head(program), "names": names, **_given(layout),
         "state_bytes": f"{layout.state_bytes}", "model": f"{state.model}u", "latent_bytes": f"{layout.latent_bytes}",

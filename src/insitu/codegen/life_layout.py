@@ -15,6 +15,7 @@ from insitu.boards import Pages
 from insitu.errors import BudgetError, GraphError
 from insitu.graph import Graph, Value
 from insitu.terminal.wording import option
+from insitu.training.head import HEAD
 from insitu.training.living import LEARN, RECALL
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ WORD = 4  # the wear of the banks, at the end of a checkpoint; the mark of a row
 MOST_PAGES = 16  # of a segment
 LEAST_SEGMENTS = 4  # one is always empty, one is for what was dropped
 MOST_RECORDS = 16_384
-STORE_RULES = ("balanced", "oldest", "informative")  # what gives way when a store is full: store/rules.py
+STORE_RULES = ("balanced", "oldest", "informative", "typical")  # what gives way when a store is full: store/rules.py
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Layout:
     state_bytes: int
     classes: int
     features: int  # that the head reads; 0 without a float head
+    alone: bool = False  # is nothing but the head trained?
 
     @cached_property
     def offsets(self) -> dict[str, int]:
@@ -118,11 +120,17 @@ class Layout:
         return min(self.life.store_bytes // self.slot_bytes - 1, MOST_RECORDS)
 
     @property
+    def compares(self) -> bool:
+        """Are samples of a class compared, to find the one that it can spare (c/device/typical.c)?"""
+        return self.alone and self.features > 0 and self.life.rule == "typical"
+
+    @property
     def sram_bytes(self) -> int:
         """What a life takes beside arena and state, within some words."""
         kept = (RECORD + 1) * (self.capacity + 1) + (SEGMENT * self.segments if self.life.pages else 0)
         known = PAST + NOW + self.classes * (CLASS + 4 * self.features) + self.latent_bytes
         known += WORD * self.classes if self.features else 0  # marks of rows
+        known += 8 * self.features + self.latent_bytes if self.compares else 0
         store = 0 if self.life.pages else self.slot_bytes * (self.capacity + 1) + self.state_bytes
         return kept + known + store
 
@@ -188,4 +196,5 @@ def layout_from(graphs: Mapping[str, Graph], life: Life, state_bytes: int) -> La
     if learn.inputs[-2].name != "labels":
         raise GraphError("a program with a store learns classes", hint="the loss cross_entropy")
     width = features[0].type.size if features else 0
-    return Layout(life, learn.inputs[:count], state_bytes, outputs.shape[-1], width)
+    alone = set(graphs["predict"].state) == {f"{HEAD}.weight", f"{HEAD}.bias"}
+    return Layout(life, learn.inputs[:count], state_bytes, outputs.shape[-1], width, alone)

@@ -84,7 +84,7 @@ class Learner(Owner):
         baud        of a serial line, if it is not the one of the board's profile
         store       on a board: bytes ("64K") for samples that it keeps and learns from by itself (docs/living.md)
         max_classes with a store: how many classes it may have in the end
-        store_rule  what gives way when the store is full: balanced (default), oldest, informative
+        store_rule  what gives way when the store is full: balanced (default), oldest, informative, typical
         rows        on a board: images or sound arrive row by row, and are never held whole (docs/streaming.md)
         """
         if store is not None or store_rule is not None or max_classes is not None or rows:
@@ -213,7 +213,7 @@ class Learner(Owner):
     # a life of its own ------------------------------------------------------------------------
 
     def keep(self, path: str | Path | None = None, *, quota: int | str = "64M", count: int | None = None,
-             rule: str = "balanced", key: bytes | None = None, raw: bool = False, when: Any = None,
+             rule: str = "typical", key: bytes | None = None, raw: bool = False, when: Any = None,
              watts: float = 4.0, covariance: bool = False) -> insitu.Life:  # fmt: skip
         """Keep samples from now on, to learn from them a little at a time: in a folder, or in memory without one.
 
@@ -221,7 +221,8 @@ class Learner(Owner):
         kept are outputs of the frozen layers, not the samples themselves. docs/continual.md has examples.
 
         quota       the largest size of the store's file; `count` is the largest number of samples
-        rule        what gives way when it is full: balanced (all classes alike), oldest, informative
+        rule        what gives way when it is full: typical (all classes alike; of a class, what it can spare), balanced
+                    (all classes alike; of a class, by chance), oldest, informative
         key         16, 24 or 32 bytes: samples and checkpoints are encrypted
         raw         keep the samples themselves as well
         when        may it learn now? A function, or insitu.store.power.When(charging=True, hours=(22, 6))

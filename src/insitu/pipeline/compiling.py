@@ -77,7 +77,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     max_classes the head has room for this many classes: `add_class` takes the next row, nothing is compiled again
     store       on a board: bytes ("64K") for samples that the program keeps itself, in flash where insitu can write the
                 board's, else in SRAM. The board then collects, learns in bouts and survives power cuts (docs/living.md)
-    store_rule  what gives way when it is full: balanced (all classes alike; the default), oldest, informative
+    store_rule  what gives way when it is full: balanced (all classes alike; the default), oldest, informative, typical
+                (docs/continual.md)
     """
     seed, say = whole(seed, "seed"), Dump(dump)
     check_arithmetic(head, "head")

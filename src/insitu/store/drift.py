@@ -110,9 +110,14 @@ class Means:
         """One more sample; how far it was from the mean, and is now."""
         n = self.counts[label] = self.counts.get(label, 0) + 1
         f = np.asarray(features, F).reshape(-1)
-        m = self.means.get(label, np.zeros_like(f))
-        self.means[label] = m + (f - m) / F(n)
+        m, self.means[label] = self.means.get(label, np.zeros_like(f)), self.after(label, f, n)
         return f - m, f - self.means[label]
+
+    def after(self, label: int, features: np.ndarray, n: int | None = None) -> np.ndarray:
+        """The mean of a class with one sample more, its n-th."""
+        f = np.asarray(features, F).reshape(-1)
+        m = self.means.get(label, np.zeros_like(f))
+        return m + (f - m) / F(n or self.counts.get(label, 0) + 1)
 
     def take(self, label: int, mean: np.ndarray, count: int) -> None:
         """What was known of a class before this life."""

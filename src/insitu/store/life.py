@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +33,15 @@ from insitu.store.drift import Drift, group_means, worths
 from insitu.store.lock import Lock
 from insitu.store.mind import Mind
 from insitu.store.pages import FEWEST
-from insitu.store.power import Condition
+from insitu.store.power import Condition, checked
 from insitu.store.record import LifeRecord
 from insitu.store.records import QUOTA, Arrival, Shape, Store, open_store
 from insitu.store.rehearsing import abandon, check_asked, shortest
 from insitu.store.resuming import DRIFT, point_of, resume
-from insitu.store.rules import NONE, is_id, why_missing
+from insitu.store.rules import NONE, TYPICAL, is_id, why_missing
 from insitu.store.spread import Spread, spread_bytes
 from insitu.store.statistics import statistics
+from insitu.store.typical import Newcomer, head_alone, spared
 from insitu.training.head import UNUSED
 
 if TYPE_CHECKING:
@@ -54,12 +56,13 @@ class Life:
     _spread_changed = False
     _begun = False  # and not closed
     _owing = False  # a checkpoint has failed
+    newcomer: Newcomer | None = None  # the sample that arrives
 
     def __init__(self, learner: Learner, path: str | Path | None = None, *, quota: int | str = QUOTA,
-                 count: int | None = None, rule: str = "balanced", key: bytes | None = None, raw: bool = False,
+                 count: int | None = None, rule: str = TYPICAL, key: bytes | None = None, raw: bool = False,
                  when: Condition | None = None, watts: float = WATTS, covariance: bool = False):  # fmt: skip
         self.learner: Learner = learner
-        self.when: Condition | None = _condition(when)
+        self.when: Condition | None = checked(when)
         optional(count, "count", FEWEST)
         self.watts: float = number(watts, "watts")
         self.folder: Path | None = None if path is None else _folder(path)
@@ -75,6 +78,8 @@ class Life:
             self.used: set[int] = set()
             self.record: LifeRecord = LifeRecord()
             self.spread: Spread | None = Spread(self.mind.features) if beside else None
+            if head_alone(self):
+                self.store.choose(partial(spared, self))
             resume(self)
             self._begun = True
         except BaseException:
@@ -127,12 +132,20 @@ class Life:
             self.mind.follow()
             logits, features = self.mind.recall(latents)
             worth, sure = worths(logits)
-            found = self.store.add(latents, labels, worth.tolist(), raws)
+            each = zip(latents, labels, worth.tolist(), raws or [None] * len(latents), features)
+            found = [self._arrive(*one) for one in each]
             for groups, confidence in zip(group_means(self.mind.values(latents)), sure):
                 self.drift_.see(groups, confidence)
-            told = {k for a, k, f in zip(found, labels, features) if a.told and self._mean(k, f)}
-            make_rows(self, told)
+            make_rows(self, {k for a, k in zip(found, labels) if a.told})
             self._remember()
+        return found
+
+    def _arrive(self, latent: bytes, label: int, worth: int, raw: bytes | None, features: np.ndarray) -> Arrival:
+        """One sample; the mean of its class follows."""
+        self.newcomer = Newcomer(label, features, self.store.means.after(label, features))
+        (found,) = self.store.add([latent], [label], [worth], None if raw is None else [raw])
+        if found.told:
+            self._mean(label, features)
         return found
 
     def _number(self, label: Any) -> int:
@@ -147,13 +160,12 @@ class Life:
     def word(self, k: int) -> str:
         return word(self.learner.names, k)
 
-    def _mean(self, label: int, features: np.ndarray) -> bool:
+    def _mean(self, label: int, features: np.ndarray) -> None:
         before, after = self.store.means.see(label, features)
         if self.spread:
             self.spread.see(before, after)
             self._spread_changed = True
         self.store.touch(label)
-        return True
 
     def label(self, id: int, label: Any) -> bool:
         """Tell the class of a kept sample; returns whether it is still kept. A label may be corrected."""
@@ -174,7 +186,9 @@ class Life:
                 self.damaged(id)
                 return False
             self.mind.follow()
-            self._mean(k, self.mind.recall([latent])[1][0])
+            features = self.mind.recall([latent])[1][0]
+            self._mean(k, features)
+            self.newcomer = Newcomer(k, features, self.store.means.means[k])
             kept = self.store.label(id, k)
             make_rows(self, {k})
             self._remember()
@@ -369,14 +383,6 @@ def _opened(place: Path | None, shape: Shape, older: str, **options: Any) -> Sto
 def _bytes_of(data: Samples) -> list[bytes]:
     """Each sample as it came."""
     return [b"".join(x[i].tobytes() for x in data.inputs) for i in range(len(data))]
-
-
-def _condition(when: Condition | None) -> Condition | None:
-    if when is not None and not callable(when):
-        raise DataError(
-            f"when must be a function, not {when!r}", hint="insitu.When(charging=True), or your own function"
-        )
-    return when
 
 
 def _folder(path: str | Path) -> Path:

@@ -13,9 +13,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from insitu.errors import DataError
+
 Condition = Callable[[], "bool | str | None"]
 SYS = Path("/sys/class")
 PLUGGED = ("Mains", "USB", "USB_C", "USB_PD", "Wireless")
+
+
+def checked(when: Condition | None) -> Condition | None:
+    """A condition that was given; an error if it is no function."""
+    if when is not None and not callable(when):
+        raise DataError(
+            f"when must be a function, not {when!r}", hint="insitu.When(charging=True), or your own function"
+        )
+    return when
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +68,7 @@ class Store:
         self.capacity: int = min(self.geometry.capacity(quota), count or 1 << 31)
         self.rule: str = rule
         self.path: Path | None = path
+        self.spare: Callable[[int, list[int]], int] | None = None  # of the ledger; set with `choose`
         self.base: Database = Database(path, self.geometry.page, quota)
         self.trust: Trust = Trust(seal, self.base.where)
         self.facts: Facts = Facts(self.base, seal, self.trust)
@@ -91,6 +92,10 @@ class Store:
 
     def _about(self) -> dict[str, Any]:
         return {"latent": self.shape.latent, "raw": self.shape.raw, "model": self.shape.model}
+
+    def choose(self, spare: Callable[[int, list[int]], int]) -> None:
+        """Ask this function which trainee of a class gives way (rules.py)."""
+        self.spare = self.ledger.spare = spare
 
     # transactions -----------------------------------------------------------------------------
 
@@ -120,7 +125,7 @@ class Store:
 
     def _read(self) -> None:
         """The ledger as it is in the file."""
-        ledger = Ledger(self.capacity, self.rule)
+        ledger = Ledger(self.capacity, self.rule, spare=self.spare)
         self.means: Means = Means()
         self._dirty: set[int] = set()
         self.slots: Slots = Slots(self.base, self.seal, self.trust, self.shape.latent, self.shape.raw)
@@ -319,7 +324,7 @@ def open_store(path: str | Path | None, shape: Shape | int, *, quota: int | str 
 
     shape   of the records, or just the bytes of a latent
     quota   the largest size of the file in bytes; `count` is the largest number of records
-    rule    what gives way: balanced, oldest, informative
+    rule    what gives way: balanced, oldest, informative, typical
     key     16, 24 or 32 bytes: everything but class numbers and counts is encrypted
     """
     shape = Shape(shape) if isinstance(shape, int) else shape

@@ -9,6 +9,8 @@ keeps the same records on both. Ids are numbers from 1 up, in order of arrival. 
 * Room: of `capacity` records, capacity // 5 (at least 1) are for guards, the others for trainees. A record competes
   within its own group only.
 * Eviction: see `victim`. The counter of its random numbers is the newcomer's id.
+* By the rule `typical`, the class that `balanced` chooses loses the trainee that it can spare best, if somebody tells
+  which that is (Ledger.spare; typical.py), and if it has at most COMPARED of them.
 * A sample that is kept already (equal bytes; the same label, or one of the two has none) takes no id: the older record
   stays, and takes the label if it had none.
 * A label that comes later moves the record to the label's class: it counts as an arrival there. If it becomes a guard,
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from numbers import Integral
@@ -36,7 +38,9 @@ FEWEST_GUARDS = 4  # with fewer, no bout is judged
 SURE = 255  # of a guard: the probability of its label is 1
 LEAST_FALL = 10  # a tenth of a guard, on average: less is a change of confidence, not harm
 WITNESSES = 512  # kept samples that a new row of the head is tried on, about, at most
-RULES = ("balanced", "oldest", "informative")
+COMPARED = 64  # trainees of a class, the newcomer included, that are compared to find the one to spare
+BALANCED, TYPICAL = "balanced", "typical"
+RULES = (BALANCED, "oldest", "informative", TYPICAL)
 
 U32 = 0xFFFFFFFF
 WEYL = 0x9E3779B9
@@ -160,6 +164,7 @@ class Group:
 def victim(rule: str, group: Group, newcomer: Record, records: dict[int, Record]) -> int:
     """The id that gives way in a full group; the newcomer's own if it is not kept. Its arrival is counted already.
 
+    typical       as balanced; see Ledger.spare
     balanced      the largest class L (ties: the lowest number) loses a random record to a smaller class. A newcomer
                   of a largest class replaces a random record of its class with the probability kept / seen
     oldest        the lowest id
@@ -194,6 +199,9 @@ class Ledger:
     labelled: Counter[int] = field(default_factory=Counter)  # class -> samples labelled, over the whole life
     levels: Counter[int] = field(default_factory=Counter)  # class -> uses of its last lesson: a newcomer starts there
     steps: Counter[int] = field(default_factory=Counter)  # class -> steps of the running bout
+
+    # class, its trainees and perhaps the newcomer -> the one of them that the class can spare best
+    spare: Callable[[int, list[int]], int] | None = None
 
     def __post_init__(self) -> None:
         trainees, guards = rooms(self.capacity)
@@ -240,7 +248,7 @@ class Ledger:
         group, dropped = self.guards if guard else self.trainees, 0
         group.seen[label] = group.seen.get(label, 0) + 1
         if group.count >= group.room:
-            dropped = victim(self.rule, group, record, self.records)
+            dropped = self._spared(record, victim(self.rule, group, record, self.records))
             if dropped == id:
                 return record, dropped
             self.drop(dropped)
@@ -250,6 +258,14 @@ class Ledger:
         group.add(record)
         self._heaps = None
         return record, dropped
+
+    def _spared(self, newcomer: Record, chosen: int) -> int:
+        """The trainee of the chosen one's class that gives way."""
+        label = newcomer.label if chosen == newcomer.id else self.records[chosen].label
+        if self.spare is None or self.rule != TYPICAL or newcomer.guard or label == NONE:
+            return chosen
+        among = [*self.trainees.ids.get(label, ()), *([newcomer.id] if newcomer.label == label else ())]
+        return self.spare(label, among) if 1 < len(among) <= COMPARED else chosen
 
     def drop(self, id: int) -> None:
         record = self.records.pop(id)

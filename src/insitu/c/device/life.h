@@ -94,6 +94,8 @@ typedef struct {
     rules_record *records; /* capacity + 1 of them */
     uint8_t *sure;         /* beside each: of a guard, the probability of its label before the bout, of 255 */
     unsigned char *latent; /* one: of the sample at hand */
+    float *total, *arrived; /* of features, to compare the trainees of a class (typical.c); NULL: they are not compared */
+    unsigned char *held;    /* the latents at hand, meanwhile */
     const float *outputs;  /* of life_recall */
     const float *features; /* or NULL */
     unsigned char *state;

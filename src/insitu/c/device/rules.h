@@ -10,8 +10,9 @@
 
 enum { RULES_NONE = -1 };                                       /* the label of a record that has none yet */
 enum { RULES_GUARD = 1, RULES_RIGHT = 2, RULES_JUDGED = 4 };    /* flags: a guard; right, and asked, before the bout */
-enum { RULES_BALANCED, RULES_OLDEST, RULES_INFORMATIVE };       /* what gives way in a full group */
+enum { RULES_BALANCED, RULES_OLDEST, RULES_INFORMATIVE, RULES_TYPICAL }; /* what gives way in a full group */
 enum { RULES_FEWEST_GUARDS = 4, RULES_NAME = 32 };              /* with fewer, no bout is judged; bytes of a name */
+enum { RULES_COMPARED = 64 };                                   /* trainees of a class that are compared, at most */
 enum { RULES_NEWEST = 8, RULES_NEWEST_EVERY = 3 };              /* records of a class that get a third of its lessons */
 
 /* A kept sample; part of a checkpoint. */

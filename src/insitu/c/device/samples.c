@@ -5,6 +5,7 @@
 #include "device/classes.h"
 #include "device/follow.h"
 #include "device/store.h"
+#include "device/typical.h"
 #include "kernels.h"
 
 enum { VERSION = 8 }; /* of a record's label, counted in its flags */
@@ -78,7 +79,11 @@ static uint32_t gives_way(const life_model *m, const rules_record *r, int32_t wa
     if (was >= 0) {
         store_insert(m, &old);
     }
-    return found;
+    if (found == 0) {
+        return 0;
+    }
+    const int32_t label = found == r->id ? r->label : m->records[samples_find(m, found)].label;
+    return typical_spared(m, r, label, found);
 }
 
 static void drop(const life_model *m, uint32_t id)
