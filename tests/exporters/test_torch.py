@@ -101,3 +101,34 @@ def test_a_classifier_that_is_a_convolution_before_the_mean_goes_back_too():
     with torch.no_grad():
         got = insitu.export.into(module, learner)(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(got, learner.predict(x), atol=1e-5)
+
+
+def relying_on_saturation() -> tuple[nn.Module, insitu.Learner, np.ndarray]:
+    """An int8 learner whose features have left int8's range: every other bias of its first layer is far too large."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
+    x = np.random.default_rng(0).normal(size=(64, 6)).astype(np.float32)
+    made = insitu.compile(module, example=torch.zeros(1, 6), data=x, scheme="full")
+    bias = made.device.state()["0.bias"]
+    made.device.load_arrays({"0.bias": bias + np.where(np.arange(16) % 2, 100_000, 0).astype(np.int32)})
+    return module, made, x
+
+
+def test_a_state_dict_that_cannot_say_what_saturates_is_refused(tmp_path):
+    _, made, x = relying_on_saturation()
+    with pytest.raises(insitu.DataError, match=r"off by \d+% of the largest output: \d+% of the values of layer 0 sat"):
+        made.export(tmp_path / "net.pt", data=x)
+    assert not (tmp_path / "net.pt").exists()
+
+
+def test_a_module_that_cannot_say_what_saturates_is_refused_with_this_reason():
+    module, made, _ = relying_on_saturation()
+    with pytest.raises(insitu.DataError, match="of the values of layer 0 saturate in int8") as e:
+        insitu.export.into(module, made)
+    assert 'precision="float"' in str(e.value)
+
+
+def test_a_state_dict_says_how_near_a_module_of_it_comes(tmp_path):
+    x, _ = data(40)
+    notes = learner(precision="int8", data=x).export(tmp_path / "net.pt", data=x).notes
+    assert any(note.startswith("a module of these weights computes the learner's outputs within") for note in notes)

@@ -46,7 +46,7 @@ ROWS = (
     Format("coreml-predict", ".mlmodel", "coreml_predict", "coremltools", "coreml", "a Core ML model for inference",
            ("data",)),
     Format("onnx", ".onnx", "onnx", "onnx", "onnx", "an ONNX model", ("precision", "form", "data")),
-    Format("torch", ".pt", "torch", "torch", "torch", "a PyTorch state dict", ("module",)),
+    Format("torch", ".pt", "torch", "torch", "torch", "a PyTorch state dict", ("data", "module")),
 )  # fmt: skip
 FORMATS = {row.name: row for row in ROWS}
 

@@ -1,7 +1,8 @@
 """The float network that an int8 graph stands for: its weights dequantised, its roundings left out.
 
-Clamps stay where they are activations. A table of lut_s8 has no formula any more: it stays int8, between quantize and
-dequantize. Layers keep their names.
+Clamps stay where they are activations; a range that ends where int8 does may be one (ReLU6) or only where values
+saturate, and stays too, unless the caller wants the network without (`saturated=False`). A table of lut_s8 has no
+formula any more: it stays int8, between quantize and dequantize. Layers keep their names.
 """
 
 from __future__ import annotations
@@ -24,11 +25,15 @@ TWINS: dict[Op, Op] = {
     pool.avg_pool2d_s8: pool.avg_pool2d, reduce.mean_s8: reduce.mean, reduce.cumsum_s8: reduce.cumsum,
     norm.softmax_s8: norm.softmax, normalize: normalize,
 }  # fmt: skip
+CAPS = (1.0, 6.0)  # where activations end by themselves: ReLU6, Hardtanh
 NOTHING = {quant.quantize, quant.dequantize, quant.requantize_s8}
 
 
-def real_graph(graph: Graph) -> Graph:
-    """The float graph; integer inputs of the graph are dequantised first, integer outputs stay real numbers."""
+def real_graph(graph: Graph, *, saturated: bool = True) -> Graph:
+    """The float graph; integer inputs of the graph are dequantised first, integer outputs stay real numbers.
+
+    Not `saturated`: values go on where int8 ends, as in a module of these weights.
+    """
     builder = Builder(graph.name, graph.classes, graph.columns)
     builder.notes = list(graph.notes)
     made: dict[str, Value] = {}
@@ -37,7 +42,7 @@ def real_graph(graph: Graph) -> Graph:
             x = builder.input(v.name, v.type)
             made[v.name] = quant.dequantize(x, name=f"{v.name}.real") if v.dtype == "s8" else x
         for node in graph.nodes:
-            for v, y in zip(node.outputs, _many(_written(graph, builder, node, made))):
+            for v, y in zip(node.outputs, _many(_written(graph, builder, node, made, saturated))):
                 made[v.name] = y
     return drop_unused(replace(builder.graph(*(made[v.name] for v in graph.outputs))))
 
@@ -46,7 +51,7 @@ def _many(x) -> tuple[Value, ...]:
     return x if isinstance(x, tuple) else (x,)
 
 
-def _written(graph: Graph, builder: Builder, node: Node, made: dict[str, Value]):
+def _written(graph: Graph, builder: Builder, node: Node, made: dict[str, Value], saturated: bool):
     """The node over real numbers."""
     if node.op in NOTHING:
         return made[node.inputs[0].name]
@@ -55,7 +60,7 @@ def _written(graph: Graph, builder: Builder, node: Node, made: dict[str, Value])
     inputs = [made[v.name] if v.name in made else _constant(graph, builder, node, i) for i, v in enumerate(node.inputs)]
     op = TWINS.get(node.op, node.op)
     attrs = {key: value for key, value in node.attrs.items() if key not in INTEGER_ONLY or key in op.defaults}
-    return _clamped(node, op(*inputs, name=node.name, **attrs))
+    return _clamped(node, op(*inputs, name=node.name, **attrs), saturated)
 
 
 def _constant(graph: Graph, builder: Builder, node: Node, i: int) -> Value:
@@ -72,7 +77,7 @@ def _constant(graph: Graph, builder: Builder, node: Node, i: int) -> Value:
     return builder.constant(v.name, array)
 
 
-def _clamped(node: Node, y):
+def _clamped(node: Node, y, saturated: bool):
     """The activation that an int8 op has as its clamp: a range that starts at zero."""
     t = node.output.type
     if node.op not in TWINS or t.quant is None or not isinstance(y, Value):
@@ -80,9 +85,14 @@ def _clamped(node: Node, y):
     lo, hi = node.attrs.get("lo", -128), node.attrs.get("hi", 127)
     if (lo, hi) == (-128, 127) and t.zero != -128:
         return y
-    if lo == t.zero and hi == 127 and t.zero != -128:
+    ends_with_int8 = hi == 127 and (t.zero != -128 or (not saturated and not _is_cap((hi - t.zero) * t.scale)))
+    if lo == t.zero and ends_with_int8:
         return relu(y, name=f"{node.name}.relu")
     return clamp(y, lo=(lo - t.zero) * t.scale, hi=(hi - t.zero) * t.scale, name=f"{node.name}.clamp")
+
+
+def _is_cap(end: float) -> bool:
+    return any(abs(end - cap) < 0.005 * cap for cap in CAPS)
 
 
 def _looked_up(graph: Graph, builder: Builder, node: Node, made: dict[str, Value]) -> Value:

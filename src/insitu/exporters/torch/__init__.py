@@ -13,7 +13,11 @@ from collections.abc import Iterator
 
 import torch
 
+from insitu.errors import DataError
+from insitu.exporters.compared import FAR
+from insitu.exporters.learned import learned_graph
 from insitu.exporters.torch.into import into, trained_graph
+from insitu.exporters.torch.saturation import reason, saturating, unsaturated_distance, way_out
 from insitu.exporters.torch.state import arrays_of, uncertain
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph
@@ -49,8 +53,23 @@ def saved(state) -> bytes:
 
 
 def check(data: bytes, learner, options: Options) -> list[str]:
-    """Load the file as anyone would, without running code from it, and into the module, if there is one."""
+    """Load the file as anyone would, without running code from it, and into the module, if there is one.
+
+    Without one, what a module of these weights would compute is compared with the learner.
+    """
     state = torch.load(io.BytesIO(data), weights_only=True)
     if options.module is not None:
         copy.deepcopy(options.module).load_state_dict(state)
-    return [f"a state dict of {len(state)} tensors, {sum(t.numel() for t in state.values()):,} numbers"]
+    size = f"a state dict of {len(state)} tensors, {sum(t.numel() for t in state.values()):,} numbers"
+    return [size, *([] if options.module is not None else _near(learned_graph(learner), options.data))]
+
+
+def _near(graph: Graph, samples) -> Iterator[str]:
+    """A note on how near a module of these weights comes to an int8 network; too far is an error."""
+    if not is_int8(graph):
+        return
+    off = unsaturated_distance(graph, samples)
+    if off > FAR:
+        what = f"a module of these weights would be off by {off:.0%} of the largest output"
+        raise DataError(what + reason(saturating(graph, samples)), hint=way_out())
+    yield f"a module of these weights computes the learner's outputs within {off:.1%} of the largest"

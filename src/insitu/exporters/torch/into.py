@@ -17,17 +17,16 @@ from insitu.errors import DataError
 from insitu.exporters.compared import FAR, distance
 from insitu.exporters.learned import learned_graph, unfolded_graph
 from insitu.exporters.real import real_graph
-from insitu.exporters.samples import compared
 from insitu.exporters.torch.places import places_of
+from insitu.exporters.torch.saturation import reason, samples_of, saturating, way_out
 from insitu.exporters.torch.unfolded import learned_arrays
 from insitu.graph import Graph, Value, drop_unused, evaluate
 from insitu.importers import load
-from insitu.quantizer.columns import absorbed, usual
+from insitu.quantizer.columns import absorbed
 from insitu.quantizer.fold import is_int8
 from insitu.training.head import HEAD, find_head
 
 CLOSE = 1e-3  # of the largest output, for a float learner
-SMALL = np.float32(0.25)  # of the input's range: near its ends int8 values saturate, which the module's do not
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ def into(module: torch.nn.Module, learner) -> torch.nn.Module:
         module.load_state_dict(before)
         what = f"the module cannot hold what was learned: its outputs would be off by {off:.0%} of the largest"
         left = f" ({', '.join(back.left)}: computed by the module, not a parameter of it)" if back.left else ""
-        hint = 'learner.export("net.onnx") writes the network itself'
-        raise DataError(what + left, where=type(module).__name__, hint=hint)
+        why = left or (reason(saturating(graph)) if is_int8(graph) else "")
+        raise DataError(what + why, where=type(module).__name__, hint=way_out())
     return module
 
 
@@ -82,8 +81,7 @@ def worst_output(module: torch.nn.Module, graph: Graph) -> float:
     tail = behind_head(load(module, _example(graph)), graph) if HEAD in graph.producer else None
     training, worst = module.training, 0.0
     module.eval()
-    for drawn in compared(graph):
-        sample = [usual(graph, SMALL * x) for x in drawn]
+    for sample in samples_of(graph):
         want = first_output(graph, *sample)
         want = first_output(tail, want) if tail else want
         with torch.no_grad():
