@@ -21,6 +21,24 @@ def test_a_short_recording_is_left_out_and_does_not_shorten_the_others(motion, t
     assert "slow/cut.csv (20)" in found.notes[0]
 
 
+@pytest.mark.parametrize("content", ["", "x,y\n"])
+def test_recordings_without_a_reading_are_left_out_as_short_ones_are(content, motion, tmp_path):
+    shutil.copytree(motion, tmp_path, dirs_exist_ok=True)
+    for name in ("00", "98", "99"):  # one is the first file of all
+        (tmp_path / "quick" / f"{name}.csv").write_text(content)
+    found = numbers(look(tmp_path))
+    assert found.samples.inputs[0].shape[1:] == (1, 128, 2)
+    assert "fewer than 128 readings: quick/00.csv (0), quick/98.csv (0), quick/99.csv (0)" in found.notes[0]
+
+
+def test_a_class_of_recordings_without_a_reading_is_an_error(motion, tmp_path):
+    shutil.copytree(motion, tmp_path, dirs_exist_ok=True)
+    for file in (tmp_path / "quick").iterdir():
+        file.write_text("")
+    with pytest.raises(DataError, match="no recording of quick has a reading"):
+        numbers(look(tmp_path))
+
+
 def test_recordings_that_are_all_short_make_short_windows(tmp_path):
     for name in ("wave", "rest"):
         (tmp_path / name).mkdir()

@@ -97,7 +97,8 @@ def _samples(material: Material, x: np.ndarray, labels: np.ndarray, columns: tup
 def _recordings(material: Material, window: int, columns: tuple[str, ...]) -> Examples:
     read, columns = _read(material, columns)
     lengths = np.array([len(r) for r in read])
-    length = window or window_length(lengths, material.labels)
+    _check_classes(material, lengths)
+    length = window or window_length(lengths[lengths > 0], material.labels[lengths > 0])
     if length < SHORTEST:
         short = material.files[int(np.argmin(lengths))]
         raise DataError("is too short to learn from", where=str(short), hint=f"at least {SHORTEST} lines, one each")
@@ -110,16 +111,29 @@ def _recordings(material: Material, window: int, columns: tuple[str, ...]) -> Ex
 
 
 def _read(material: Material, known: tuple[str, ...]) -> tuple[list[np.ndarray], tuple[str, ...]]:
-    """The readings of every file, with the columns of the first one, or the known ones, in their order."""
-    found = []
-    for file in material.files:
-        table = read_table(file)
+    """The readings of every file, with the columns of the first one, or the known ones, in their order.
+
+    A file without a line has no readings, and says nothing of columns.
+    """
+    tables = [read_table(file) for file in material.files]
+    found: dict[Path, np.ndarray] = {}
+    for file, table in zip(material.files, tables):
+        if not table.rows:
+            continue
         places = table.places(known) if known and table.heading else range(table.width)
         known = known or table.names(places)
-        found.append(table.numbers(places).astype(np.float32))
-        if found[-1].shape[1] != found[0].shape[1]:
-            raise DataError(f"has another number of columns than {material.files[0].name}", where=str(file))
-    return found, known
+        found[file] = table.numbers(places).astype(np.float32)
+        first = next(iter(found))
+        if found[file].shape[1] != found[first].shape[1]:
+            raise DataError(f"has another number of columns than {first.name}", where=str(file))
+    none = np.zeros((0, next(iter(found.values())).shape[1] if found else 1), np.float32)
+    return [found.get(file, none) for file in material.files], known
+
+
+def _check_classes(material: Material, lengths: np.ndarray) -> None:
+    empty = [name for k, name in enumerate(material.names) if not lengths[material.labels == k].any()]
+    if empty:
+        raise DataError(f"no recording of {empty[0]} has a reading", where=str(material.path))
 
 
 def window_length(lengths: np.ndarray, labels: np.ndarray) -> int:
