@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -235,3 +236,35 @@ def test_a_column_of_words_becomes_a_column_of_0_and_1_for_each(tmp_path):
     (tmp_path / "t.csv").write_text("a,who,kind\n" + "\n".join(f"{i},n{i},{'xy'[i % 2]}" for i in range(80)))
     with pytest.raises(insitu.DataError, match=r"column 2 \(who\) has 80 different words\n.*remove the column"):
         look(tmp_path / "t.csv")
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory) -> Path:
+    """A table whose classes overlap: after float there is nothing that int8 could still learn."""
+    rng = np.random.default_rng(0)
+    x, path = rng.normal(size=(120, 3)), tmp_path_factory.mktemp("noisy") / "loans.csv"
+    y = np.where(x[:, 0] + rng.normal(0, 0.7, 120) > 0, "refuse", "refer")
+    path.write_text(
+        "\n".join(["age,income,debt,label", *(f"{a:.3f},{b:.3f},{c:.3f},{k}" for (a, b, c), k in zip(x, y))])
+    )
+    return path
+
+
+def test_what_is_told_of_a_lesson_is_what_was_done_on_the_page_and_in_exports_too(noisy, tmp_path, capsys):
+    out = tmp_path / "loans.insitu"
+    assert main(["teach", str(noisy), "-o", str(out)]) == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "loans.html").read_text()
+    assert "training its last layer there once more did not help" in printed  # else the test needs another table
+    for told in (printed, page):
+        assert "then made int8" in told and "--scheme" not in told and "a rate of your own" not in told
+    assert "the learner is as it was" not in page
+    assert main(["export", str(out), "-o", str(tmp_path / "loans.onnx")]) == 0
+    assert "nothing was learned" not in capsys.readouterr().out
+
+
+def test_a_further_lesson_that_does_not_help_names_no_option_that_teach_lacks(noisy, tmp_path, capsys):
+    out = tmp_path / "loans.insitu"
+    for _ in range(2):
+        assert main(["teach", str(noisy), "-o", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert "did not help" in printed.out and "--scheme" not in printed.out + printed.err

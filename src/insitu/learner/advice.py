@@ -13,7 +13,7 @@ from insitu.graph import Value
 from insitu.learner.held_out import odd
 from insitu.learner.history import History
 from insitu.learner.trials import only_head
-from insitu.terminal.wording import either, option
+from insitu.terminal.wording import Caller, either, option
 from insitu.training.train import Recipe
 
 DIVERGED = 1.5  # times the loss of the first samples
@@ -22,6 +22,8 @@ FAR_BELOW = 0.5  # of the loss of guessing: whatever ends there has not diverged
 
 def advice(parameters: tuple[Value, ...], recipe: Recipe) -> str:
     """What to try if these parameters did not learn with this recipe."""
+    if Caller.teaches:
+        return "more examples, and such that differ more"
     if only_head(parameters):
         return f"more samples, a scheme that trains more layers ({option(scheme='last:4')}) or a rate of your own"
     if any(v.dtype == "s8" for v in parameters):
@@ -73,4 +75,5 @@ def diverged(history: History, guessed: float) -> str:
     first, last = float(np.mean(history.losses[0][: max(8, len(history.losses[0]) // 20)])), history.loss[-1]
     if np.isfinite(last) and np.isfinite(first) and last <= max(DIVERGED * first + 1e-6, FAR_BELOW * guessed):
         return ""
-    return f"training diverged (loss {first:.3g} to {last:.3g}): a smaller rate, or none to have one found"
+    what = f"training diverged (loss {first:.3g} to {last:.3g})"
+    return f"{what}: more examples may help" if Caller.teaches else f"{what}: a smaller rate, or none to have one found"

@@ -31,6 +31,7 @@ class History:
     found: str = ""  # what was not given and had to be found, in words
     notes: list[str] = field(default_factory=list)  # warnings: what went wrong, and what to do
     restored: bool = False  # training did not help: the learner is as it was before
+    in_float: bool = False  # of a float network, which became this learner afterwards
 
     def add(self, epoch: Epoch, loss: str) -> None:
         """Record an epoch of training with this loss."""

@@ -23,6 +23,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "kind": (str,), "network": (str,), "board": (str,), "sram": NUMBER, "flash": NUMBER, "backbone": WORD,
     "share": (float,), "seed": (int,), "window": (int,), "finished": (bool,),
 }  # fmt: skip
+NEW_NETWORK = "a new network for "  # how a network's name begins that had learned nothing before
 LONGEST = 500  # of a word
 LARGEST = 1 << 62
 
@@ -47,6 +48,11 @@ class Lesson:
     finished: bool = True  # False: a float network that was interrupted, and is to become int8
     learned: np.ndarray = field(default_factory=_none)
     tested: np.ndarray = field(default_factory=_none)
+
+    @property
+    def from_nothing(self) -> bool:
+        """Did a new network learn all of it in float, before it was compiled to int8?"""
+        return self.finished and self.network.startswith(NEW_NETWORK)
 
     @property
     def marks(self) -> dict[str, np.ndarray]:

@@ -67,7 +67,7 @@ def report_of(learner: Learner, history: History | None = None, found: Outcome |
     """The data of the page."""
     needs = needs_of(learner, counted)
     by_layer, unit = costs(learner, needs)
-    step, predict = needs.instructions(history.batch if history else learner.batch)
+    step, predict = needs.instructions(history.batch if history and not history.in_float else learner.batch)
     plan = needs.plans.get(needs.step or "")
     scores = (found.score(),) if found else measured(learner, history)
     groups = found.groups() if found else ()

@@ -20,10 +20,10 @@ from insitu.data.augment_sound import AugmentSound
 from insitu.deploy import limits_of
 from insitu.errors import BudgetError, DataError, LearningWarning
 from insitu.graph import Graph
-from insitu.learner import Learner
+from insitu.learner import History, Learner
 from insitu.learner.growing import add_new_classes
 from insitu.learner.learned import learned_model
-from insitu.learner.lesson import Lesson
+from insitu.learner.lesson import NEW_NETWORK, Lesson
 from insitu.learner.relinked import relinked
 from insitu.teach.backbones import backbones
 from insitu.teach.examples import Examples, examples_of, numbers, sounds
@@ -31,7 +31,7 @@ from insitu.teach.material import PHOTOS, QUANTITIES, RECORDINGS, SOUNDS, TABLE,
 from insitu.teach.result import Taught, tested
 from insitu.teach.scratch import LISTENING, for_quantity, for_sounds, for_table, for_windows
 from insitu.terminal.progress import Report, bar
-from insitu.terminal.wording import either
+from insitu.terminal.wording import either, in_lesson
 from insitu.training.train import Recipe
 
 WORST_LOSS = 0.02  # of accuracy from float to int8, above which a note says so
@@ -66,7 +66,7 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
     material = look(path, share=lesson.share, seed=lesson.seed, before=before, columns=columns)
     lesson = replace(lesson, kind=_kind(material, before)).after(material.marks, material.test)
     board = board or lesson.board
-    with bar(progress) as report:
+    with bar(progress) as report, in_lesson():
         if go_on is not None and lesson.finished:
             return _further(go_on, material, lesson, board, keep, report)
         if material.kind == PHOTOS or (go_on is None and _knows_words(material, lesson)):
@@ -195,6 +195,15 @@ SCHOOLS = {
 }
 
 
+def in_int8(first: History, second: History) -> History:
+    """What a network learned in float, and what became of training its last layer once more in int8."""
+    undone = "then made int8; training its last layer there once more did not help on examples held out, and was undone"
+    ends = f"loss {second.loss[0]:.3f} to {second.loss[-1]:.3f}" if second.loss else ""
+    kept = f"then made int8, where its last layer learned on: {len(second.loss)} epochs, {ends}"
+    words = undone if second.restored or not second.loss else kept
+    return replace(first, found="; ".join(filter(None, [first.found, words])), in_float=True)
+
+
 def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school: Learner | None, keep: Keep | None,
                   report: Report) -> Taught:  # fmt: skip
     """A small float network learns everything; then the same network in int8, for the board.
@@ -207,7 +216,7 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
     training, test, way = found.part(~material.test), found.part(material.test), SCHOOLS[material.kind]
     lesson = replace(
         lesson,
-        network=f"a new network for {SEVERAL.get(material.kind, material.kind)}",
+        network=f"{NEW_NETWORK}{SEVERAL.get(material.kind, material.kind)}",
         window=found.window,
         finished=False,
     )
@@ -223,7 +232,9 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
     learner.lesson = replace(lesson, finished=True)
     with warnings.catch_warnings(), kept_at_interrupt(learner, keep):
         warnings.simplefilter("ignore", LearningWarning)  # it has learned already: there may be nothing to gain
-        learner.fit(training, seed=lesson.seed, progress=report)  # what int8 cost, as far as the head can make up
+        # what int8 cost, as far as the last layer can make up
+        history = in_int8(history, learner.fit(training, seed=lesson.seed, progress=report))
+    learner.history = history
     notes = (*material.notes, *found.notes)
     made = tested(learner, material.only(found.which), lesson.network, history, test, notes)
     before = tested(school, material, "", history, test, ()).score

@@ -3,6 +3,7 @@
     option(scheme="last:4", batch=8)       --scheme last:4 --batch 8     or   scheme="last:4", batch=8
     option(rows=True)                      --rows                        or   recipe=Recipe(rows=True)
     either(shell="...", python="...")      a sentence that is different altogether
+    Caller.teaches                         is the reader at `teach`, which chooses schemes and rates itself?
 
 Errors and notes are worded when they are made. Whoever makes them does not know the caller: the command line says once
 that it is the one (`in_shell`), and everybody else is a Python program.
@@ -21,6 +22,7 @@ class Caller:
     """Who reads what is said now."""
 
     is_shell = False
+    teaches = False
 
 
 @contextmanager
@@ -31,6 +33,16 @@ def in_shell(yes: bool = True) -> Iterator[None]:
         yield
     finally:
         Caller.is_shell = before
+
+
+@contextmanager
+def in_lesson() -> Iterator[None]:
+    """Within this block, `teach` trains: nobody can choose a scheme or a rate."""
+    before, Caller.teaches = Caller.teaches, True
+    try:
+        yield
+    finally:
+        Caller.teaches = before
 
 
 def either(*, shell: str, python: str) -> str:
