@@ -46,7 +46,8 @@ def of_learner(path: Path) -> dict:
     state = {name: array for g in learner.graphs.values() for name, array in g.state.items()}
     counters = state.get("counters", ())
     return {
-        "holds": "a learner", "model": graph.name, "takes": _types(graph.inputs), "gives": _types(graph.outputs),
+        "holds": "a learner", "model": graph.name, "takes": _types(graph.inputs), **_columns(graph),
+        "gives": _types(graph.outputs),
         "classes": class_words(learner.classes, learner.names), "scheme": parts.scheme.name,
         "trained_tensors": len(graph.state), "state_bytes": sum(a.nbytes for a in state.values()),
         "batch": parts.batch, "loss": learner.recipe.loss, "optimizer": learner.recipe.optimizer,
@@ -63,7 +64,8 @@ def of_model(path: Path) -> dict:
     graph = model.graph
     width = (graph.outputs[0].shape or (1,))[-1]
     return {
-        "holds": "a model", "model": graph.name, "takes": _types(graph.inputs), "gives": _types(graph.outputs),
+        "holds": "a model", "model": graph.name, "takes": _types(graph.inputs), **_columns(graph),
+        "gives": _types(graph.outputs),
         "arithmetic": "int8" if model.is_int8 else "float", "ops": len(graph.nodes), "layers": len(layers(graph)),
         "parameters": sum(a.size for a in graph.constants.values()), "classes": class_words(width, model.classes),
     }  # fmt: skip
@@ -123,6 +125,10 @@ def of_board(path: Path) -> dict:
         "functions": ", ".join(found.interface.verbs), "sram_bytes": figures["sram_bytes"],
         "flash_bytes": figures["flash_bytes"], "state_bytes": figures["state_bytes"],
     }  # fmt: skip
+
+
+def _columns(graph) -> dict:
+    return {"columns": ", ".join(graph.columns)} if graph.columns else {}
 
 
 def _types(values) -> str:

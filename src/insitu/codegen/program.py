@@ -150,12 +150,29 @@ def _header(prefix: str, functions: list[Function], state, arena: int, plans: Ma
         f"#define {prefix.upper()}_ARENA_BYTES {arena}  /* no placement in this order needs less than {bound} */", "",
         *(state_struct(prefix, state) if state else []),
         *(_class_lines(prefix, classes_of(plans))),
+        *_column_lines(plans),
         "/* `arena` is scratch of the size above, aligned to 16 bytes; nothing is kept there between calls. */",
         *([""] if any(map(takes_rows, plans.values())) else []),
         *(row_lines(prefix, arena) if any(map(takes_rows, plans.values())) else []),
         *(line for f in functions for line in f.prototype()),
     ]  # fmt: skip
     return "\n".join([c.comment(about(next(iter(plans.values())).graph)), *c.guard(prefix, body)])
+
+
+def _column_lines(plans: Mapping[str, Plan]) -> list[str]:
+    """What the numbers of the first input are, if they have names."""
+    graph = next(iter(plans.values())).graph
+    if not graph.inputs or len(graph.columns) != (graph.inputs[0].shape or (0,))[-1]:
+        return []
+    name = graph.inputs[0].name
+    several = len(graph.columns) < graph.inputs[0].type.size
+    head = f"The columns of {name}{', in each of its readings' if several else ''}:"
+    return [c.comment(head), *(c.comment(f"[{i}] {words}") for i, words in enumerate(map(_column, graph.columns))), ""]
+
+
+def _column(name: str) -> str:
+    column, found, word = name.partition("=")
+    return f"{name}: 1 where {column} is {word}, else 0" if found else name
 
 
 def _class_lines(prefix: str, classes: tuple[str, ...]) -> list[str]:

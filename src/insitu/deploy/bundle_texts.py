@@ -7,6 +7,7 @@ from insitu.codegen import Program, c
 from insitu.deploy import IN_PLACE, Deployment
 from insitu.devices.device import STEP
 from insitu.graph import Value
+from insitu.graph.classes import column_words
 
 REFUSED, SKETCH_REFUSED = 'printf("refused\\n");', 'Serial.println("refused");'
 FLAGS = "-std=c99 -O2 -ffp-contract=off -ffunction-sections -fdata-sections -Wall -Wextra -Werror"
@@ -31,8 +32,14 @@ constants. No malloc, no libm, no recursion.
 library for the board; the folder is also a package for CMake, Arduino, PlatformIO, Zephyr and ESP-IDF. \
 `-ffp-contract=off` keeps the results the same to the \
 byte on every machine.
-{_state_words(deployment)}{_lowered_words(deployment)}{_rows_words(program)}{_rungs_words(program)}{_firmware_words(deployment)}
+{_column_words(program)}{_state_words(deployment)}{_lowered_words(deployment)}{_rows_words(program)}{_rungs_words(program)}{_firmware_words(deployment)}
 """
+
+
+def _column_words(program: Program) -> str:
+    graph = next(iter(program.plans.values())).graph
+    told = column_words(graph.columns, (graph.inputs[0].shape or (0,))[-1]) if graph.inputs else ""
+    return f"* `{graph.inputs[0].name}` takes numbers {told}.\n" if told else ""
 
 
 def _state_words(deployment: Deployment) -> str:

@@ -34,6 +34,15 @@ def of_columns(names: Iterable[object]) -> tuple[str, ...]:
     return found if all(found) else ()
 
 
+def column_words(names: Sequence[str], width: int) -> str:
+    """What the last axis of an input holds, for files of others; "" unless each of its numbers has a name."""
+    if not names or len(names) != width:
+        return ""
+    spread = any("=" in name for name in names)
+    meaning = "; NAME=WORD is 1 where the column NAME says WORD, else 0" if spread else ""
+    return f"in this order: {', '.join(names)}{meaning}"
+
+
 def _legal(name: object, what: str) -> str:
     if isinstance(name, str) and len(name.encode(errors="replace")) <= MOST_BYTES and name.isprintable():
         return name

@@ -22,6 +22,7 @@ from insitu.exporters.learned import learned_graph, unfolded_graph
 from insitu.exporters.samples import compared
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, evaluate
+from insitu.graph.classes import column_words
 from insitu.learner import Learner
 from insitu.ops.activation import gelu
 from insitu.ops.channels import merge_channels
@@ -218,6 +219,10 @@ def _bytes(builder: Any, learner: Learner) -> bytes:
     meta.shortDescription = f"{learner.graphs['predict'].name}, written by insitu"
     if any(learner.names):
         meta.userDefined["classes"] = "\n".join(learner.names)
+    graph = learner.graphs["predict"]
+    told = column_words(graph.columns, (graph.inputs[0].shape or (0,))[-1])
+    if told:
+        builder.spec.description.input[0].shortDescription = told
     return builder.spec.SerializeToString(deterministic=True)
 
 

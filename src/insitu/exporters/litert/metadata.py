@@ -1,4 +1,4 @@
-"""LiteRT metadata: class names, the meaning of pixels, and the runtime a file needs, where Android's libraries look.
+"""LiteRT metadata: class names, columns, the meaning of pixels, and the runtime needed, where Android's libraries look.
 
 The metadata is a flatbuffer of its own (file identifier M001) in a buffer named TFLITE_METADATA. Class names are the
 lines of labels.txt, a stored member of a zip archive that is appended to the model. Slots below are the positions of
@@ -19,7 +19,7 @@ from insitu.errors import DataError
 from insitu.exporters.litert.file import File
 from insitu.exporters.written import Options
 from insitu.graph import Graph, Type
-from insitu.graph.classes import word
+from insitu.graph.classes import column_words, word
 from insitu.graph.file import EPOCH
 from insitu.ops.normalize import normalize
 from insitu.terminal.wording import either
@@ -114,28 +114,32 @@ def own(graph: Graph) -> bytes:
 def described(graph: Graph, name: str, pixels: Pixels | None = None) -> bytes:
     """The metadata flatbuffer of a file with one subgraph."""
     outputs = [v.name for v in graph.outputs]
-    return flatbuffer(name, [(v.name, v.type) for v in graph.inputs], outputs, any(graph.classes), pixels)
+    return flatbuffer(name, [(v.name, v.type) for v in graph.inputs], outputs, any(graph.classes), pixels,
+                      graph.columns)  # fmt: skip
 
 
 def flatbuffer(name: str, inputs: Sequence[tuple[str, Type]], outputs: Sequence[str], labelled: bool,
-               pixels: Pixels | None = None) -> bytes:  # fmt: skip
-    """The metadata of the first subgraph; if `labelled`, its first output has class names."""
+               pixels: Pixels | None = None, columns: Sequence[str] = ()) -> bytes:  # fmt: skip
+    """The metadata of the first subgraph; if `labelled`, its first output has class names; `columns` are those of its
+    first input."""
     t = Tables()
-    taken = [_input(t, word, type, pixels) for word, type in inputs]
+    taken = [_input(t, word, type, pixels, () if i else columns) for i, (word, type) in enumerate(inputs)]
     given = [_output(t, word, labelled and i == 0) for i, word in enumerate(outputs)]
     subgraph = t.table({0: t.text("main"), 2: t.offsets(taken), 3: t.offsets(given)})
     model = {0: t.text(name), 1: t.text("written by insitu"), 3: t.offsets([subgraph]), 7: t.text(PARSER)}
     return t.finished(t.table(model))
 
 
-def _input(t: Tables, name: str, type: Type, pixels: Pixels | None) -> int:
-    slots = {0: t.text(name)}
+def _input(t: Tables, name: str, type: Type, pixels: Pixels | None, columns: Sequence[str]) -> int:
+    slots, told = {0: t.text(name)}, column_words(columns, (type.shape or (0,))[-1])
     if type.rank == 4 and type.shape[3] in COLOURS and (type.dtype == "u8" or pixels):
         size = t.table({}, sizes={0: type.shape[2], 1: type.shape[1]})
         image = t.table({1: size}, {0: COLOURS[type.shape[3]]})
         slots |= {3: t.table({1: image}, {0: IMAGE}), 4: t.offsets([_normalised(t, pixels or Pixels())])}
     if type.dtype == "u8":
         slots |= {1: t.text(PIXELS_INSIDE)}
+    elif told:
+        slots |= {1: t.text(told)}
     return t.table(slots)
 
 

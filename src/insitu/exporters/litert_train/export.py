@@ -70,7 +70,8 @@ def _described(learner: Learner, made: Program, name: str, options: Options) -> 
     graph = made.predict
     inputs = list(zip(input_names(graph.inputs), (v.type for v in graph.inputs)))
     outputs = ["output", "logits"] if made.chances in CHANCES else ["output"]
-    return flatbuffer(name, inputs, outputs, any(learner.names), pixels_for(graph, options))
+    return flatbuffer(name, inputs, outputs, any(learner.names), pixels_for(graph, options),
+                      learner.graphs["predict"].columns)  # fmt: skip
 
 
 def program_of(learner: Learner, options: Options) -> Program:

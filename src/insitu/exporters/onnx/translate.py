@@ -22,7 +22,7 @@ from insitu.graph import Graph, Node, Value
 from insitu.quantizer.fold import is_int8
 
 OPSET, IR = 21, 10
-CLASSES = "classes"  # the property that holds the class names, a JSON list
+CLASSES, COLUMNS = "classes", "columns"  # the properties that hold names, JSON lists
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ def modelled(graph: Graph, emitter: Emitter, carries: bool) -> ModelProto:
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="insitu")
     model.ir_version = IR
     properties = {CLASSES: json.dumps(list(graph.classes), ensure_ascii=False)} if any(graph.classes) else {}
+    if graph.columns:
+        properties[COLUMNS] = json.dumps(list(graph.columns), ensure_ascii=False)
     if carries:
         properties[PROPERTY] = carried(graph, made)
     helper.set_model_props(model, properties)
