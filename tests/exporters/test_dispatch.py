@@ -55,3 +55,9 @@ def test_every_format_has_a_missing_package_that_an_extra_brings():
 def test_an_option_without_effect_is_said(suffix: str, options: dict, note: str, tmp_path):
     pytest.importorskip({"onnx": "onnx", "tflite": "ai_edge_litert", "pt": "torch"}[suffix], reason="writes the file")
     assert note in learner().export(tmp_path / f"net.{suffix}", **options).notes
+
+
+@pytest.mark.parametrize(("loss", "said"), [("cross_entropy", "softmax"), ("mse", "")])
+def test_a_file_of_logits_says_what_makes_probabilities_of_them(loss: str, said: str, tmp_path):
+    notes = learner(recipe=insitu.Recipe(loss=loss)).export(tmp_path / "net.onnx").notes
+    assert any("logits" in note for note in notes) == bool(said) and said in " ".join(notes)

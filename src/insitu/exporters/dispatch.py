@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Numbers = float | Sequence[float]
 PRECISIONS = (None, "int8", "float")
+# what the losses contain, and the formats that have the network without it
+CONTAINED = {"cross_entropy": "softmax", "soft_cross_entropy": "softmax", "binary_cross_entropy": "sigmoid"}
+GIVE_LOGITS = ("litert", "onnx", "torch")
 UNTRAINED = "nothing was learned yet: this is the model as it was compiled"
 
 
@@ -59,11 +62,28 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     mean, std = _numbers(mean, "mean"), _positive(_numbers(std, "std"))
     options = Options(precision, form, optional(batch, "batch", 1), data, mean, std, module)
     made = writer.write(learner, options)
-    notes = (*made.notes, *writer.check(made.data, learner, options), *_without_effect(chosen, options))
+    notes = (*made.notes, *writer.check(made.data, learner, options), *_logits(learner, options, chosen),
+             *_without_effect(chosen, options))  # fmt: skip
     if not has_learned(learner):
         notes = (UNTRAINED, *notes)
     write_whole(target, made.data)
     return Exported(target, chosen.name, len(made.data), notes)
+
+
+def _logits(learner: Learner, options: Options, chosen: Format) -> tuple[str, ...]:
+    """A note on what a loss contains and the file does not: the learner's outputs, and so the file's, are before it."""
+    graph, last = learner.graphs["predict"], CONTAINED.get(learner.recipe.loss)
+    end = graph.producer.get(graph.outputs[0].name)
+    if (
+        last is None
+        or (end and end.op.name.startswith(last))
+        or chosen.name not in GIVE_LOGITS
+        or options.module is not None
+    ):
+        return ()
+    return (
+        f"outputs are logits, as predict gives them: the {last} that makes probabilities of them is not in the file",
+    )
 
 
 def _without_effect(chosen: Format, options: Options) -> tuple[str, ...]:
