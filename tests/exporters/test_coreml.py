@@ -189,8 +189,12 @@ def test_what_core_ml_cannot_train_is_one_clear_line_and_no_file(words, options,
 
 def test_int8_layers_that_are_trained_are_refused(tmp_path):
     x = np.random.default_rng(0).normal(size=(20, 3, 16, 16)).astype(np.float32)
-    with pytest.raises(Unsupported, match="Core ML trains in float, and this layer is int8"):
-        learner_of("cnn", precision="int8", data=x, scheme="last:2").export(tmp_path / "net.mlmodel")
+    learner = learner_of("cnn", precision="int8", data=x, scheme="last:2")
+    with pytest.raises(Unsupported, match="Core ML trains in float, and this layer is int8") as found:
+        learner.export(tmp_path / "net.mlmodel")
+    assert 'to="coreml-predict" writes a model for inference' in found.value.hint
+    notes = " ".join(learner.export(tmp_path / "net.mlmodel", to="coreml-predict").notes)
+    assert 'to="coreml"' not in notes and "of the largest output of the learner's" in notes
 
 
 def test_coremltools_opens_the_file_and_the_bytes_are_always_the_same(tmp_path):

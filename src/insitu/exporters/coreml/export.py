@@ -55,30 +55,42 @@ def write_inference(learner: Learner, options: Options) -> Written:
     """A model that predicts and cannot be updated."""
     graph = real_graph(learned_graph(learner))
     made = _network(graph, learner.names, _chances(learner, graph))
-    return Written(
-        _bytes(made.builder, learner), (f"for inference only; {option(to='coreml')} writes an updatable model",)
-    )
+    return Written(_bytes(made.builder, learner), (_inference_note(learner),))
+
+
+def _inference_note(learner: Learner) -> str:
+    """An updatable model is only advised if this learner can be one."""
+    try:
+        trained_layers(learner)
+    except Unsupported as e:
+        return f"for inference only: {e.what}"
+    return f"for inference only; {option(to='coreml')} writes an updatable model"
+
+
+def _inference() -> str:
+    return f"{option(to='coreml-predict')} writes a model for inference"
 
 
 def trained_layers(learner: Learner) -> list[str]:
     """The layers that the scheme trains; an error if Core ML cannot update exactly those."""
     graph, loss = learner.graphs["predict"], learner.recipe.loss
     if loss not in LOSSES:
-        raise Unsupported(f"Core ML trains with {' or '.join(LOSSES)}, not {loss}", hint=option(to="coreml-predict"))
+        raise Unsupported(f"Core ML trains with {' or '.join(LOSSES)}, not {loss}", hint=_inference())
     found = []
     for node in graph.nodes:
         if node.op is merge_channels:
             raise Unsupported("Core ML updates whole layers, and this scheme trains some of a layer's channels",
-                              where=node.name, hint="scheme head, last:k or full")  # fmt: skip
+                              where=node.name, hint=f"scheme head, last:k or full; {_inference()}")  # fmt: skip
         state = [v.name in graph.state for v in node.inputs[1:3]]
         if node.op.facts.parameters is None or not any(state) or node.op is batch_norm:
             continue
         if not all(state):
             raise Unsupported("Core ML updates weights and biases together, and this scheme trains one of them",
-                              where=node.name, hint="scheme head, last:k or full")  # fmt: skip
+                              where=node.name, hint=f"scheme head, last:k or full; {_inference()}")  # fmt: skip
         if any(v.dtype == "s8" for v in node.inputs):
             raise Unsupported("Core ML trains in float, and this layer is int8", where=node.name,
-                              hint=f"compile with {option(precision='float')}, or {option(scheme='head')}")  # fmt: skip
+                              hint=f"compile with {option(precision='float')}, or {option(scheme='head')}; "
+                              f"{_inference()}")  # fmt: skip
         found.append(node.name)
     return found
 
@@ -238,12 +250,12 @@ def check(data: bytes, learner: Learner, options: Options) -> list[str]:
     int8 = any(v.type.quant is not None for v in graph.values.values())
     if not worst <= (FAR if int8 else CLOSE):
         raise ModelError(
-            f"the file's outputs differ by {worst:.1e} from the learner's", hint="please report this model"
+            f"the file's outputs differ by {worst:.1e} of the largest from the learner's",
+            hint="please report this model",
         )
     why = ", because its int8 weights are float in this file and nothing is rounded" if int8 else ""
-    return [
-        f"outputs within {worst:.0e} of the learner's{why}; computed from the file, Core ML itself runs on Apple only"
-    ]
+    near = f"outputs within {worst:.0e} of the largest output of the learner's{why}"
+    return [f"{near}; computed from the file, Core ML itself runs on Apple only"]
 
 
 def loaded(data: bytes) -> Any:
