@@ -21,6 +21,7 @@ from insitu.zoo import ENTRIES, find, state_of
 EFFICIENTNET = "efficientnet-lite0"
 WORDS = "kws-dscnn-int8"
 NEW = "new"  # no backbone: a new network learns from nothing
+NOT_PHOTOS = "a new network learns sounds; photos need one that knows photos already"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def backbones(wanted: str | None, sounds: bool = False) -> Iterator[Backbone]:
     known = () if sounds and wanted == NEW else LISTENERS if sounds else BACKBONES
     chosen = [b for b in known if wanted in (None, b.name, b.entry)]
     if known and not chosen:
-        raise DataError(f"there is no backbone {wanted!r}", hint=", ".join(dict.fromkeys(b.entry for b in known)))
+        what = NOT_PHOTOS if wanted == NEW else f"there is no backbone {wanted!r}"
+        raise DataError(what, hint=", ".join(dict.fromkeys(b.entry for b in known)))
     found = [b for b in chosen if b.here]
     if known and not found and (wanted or not sounds):
         hint = f"insitu zoo get {WORDS}" if sounds else 'pip install "insitu[teach]"'
