@@ -60,6 +60,7 @@ def simulated(arguments) -> int:
         _noise(arguments),
         arguments.own,
         _secured(arguments),
+        arguments.keep_last,
         arguments.weight,
     )
     found = simulate(learner, devices, plan, _settings(arguments), also=_others(arguments))
@@ -132,7 +133,7 @@ def served(arguments) -> int:
     settings = {**_settings(arguments), "clients": arguments.clients, "rounds": arguments.rounds,
                 "strategy": arguments.strategy, "personal": arguments.personal, "coding": arguments.coding,
                 "own": arguments.own, "weight": arguments.weight, "also": also, "timeout": arguments.wait,
-                **_private(arguments)}  # fmt: skip
+                "keep_last": int(arguments.keep_last), **_private(arguments)}  # fmt: skip
     place = arguments.host, arguments.port, _secure(arguments)
     wanted = Served(arguments.file.resolve(), output.resolve(), settings, *place)
     if wanted.rounds.exists():

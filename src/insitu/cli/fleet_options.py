@@ -32,6 +32,8 @@ def arguments(parser) -> None:
                        "with other schemes of the same model; simulate: devices have these in turn")  # fmt: skip
     fleet.add_argument("--weight", type=rate, default=3.0, metavar="W", help="serve, simulate: a device counts for at "
                        "most W times the median number of samples (3)")  # fmt: skip
+    fleet.add_argument("--keep-last", action="store_true", help="serve, simulate: end with the last round's model, "
+                       "also if the devices' tests speak for an earlier one")  # fmt: skip
     fleet.add_argument("--coding", choices=CODINGS, default="int8",
                        help="bits of what join sends, of what serve sends, of both in simulate (int8)")  # fmt: skip
     fleet.add_argument("--personal", default="", metavar="NAMES", help="layers that stay on their device, e.g. head")

@@ -19,6 +19,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from insitu.errors import DataError
+from insitu.federated.best import BACK, BEST
 from insitu.federated.catalogue import Catalogue
 from insitu.federated.checkpoint import read_checkpoint, write_checkpoint
 from insitu.federated.handout import OtherBase, received
@@ -72,10 +73,11 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
             _remember(member, context, memory(context))
             told(context, member, {"phase": settings[PHASE], "sent": len(masked), **_spent(member)})
             return Message(RecordDict({RECORD: ConfigRecord({ANSWER: masked})}), reply_to=message)
+        verdict = {} if member.hides else judged(member, settings, shared)
         answer = member.train(member.held, shared, task_of(settings))
         _remember(member, context, memory(context))
         shown = {} if member.hides else {SAMPLES: answer.samples, LOSS: answer.loss}
-        found = ConfigRecord({DELTA: answer.delta, **shown})
+        found = ConfigRecord({DELTA: answer.delta, **shown, **verdict})
         if answer.left_out:
             found[LEFT_OUT] = list(answer.left_out)
         told(context, member, {"round": settings.get("server-round", 0), "loss": answer.loss, "samples": answer.samples,
@@ -92,11 +94,12 @@ def client_app(member_of: Callable[[Context], Member], catalogue: Catalogue | No
         except OtherBase:
             told(context, member, {})
             return _wants_whole(message)
+        verdict = {} if ALONE in settings else judged(member, settings, shared)
         found = evaluated(member, settings, shared)
         _remember(member, context, memory(context))
-        after = settings.get("server-round", 0)
-        told(context, member, {"scores": found, "after": after, **({OVER: True} if settings.get(OVER) else {})})
-        return Message(RecordDict({"metrics": _metrics(member, found)}), reply_to=message)
+        after = {"after": settings.get("server-round", 0), **{k: settings[k] for k in (BACK,) if k in settings}}
+        told(context, member, {"scores": found, **after, **({OVER: True} if settings.get(OVER) else {})})
+        return Message(RecordDict({"metrics": MetricRecord({**_metrics(member, found), **verdict})}), reply_to=message)
 
     return app
 
@@ -134,6 +137,13 @@ def evaluated(member: Member, settings: ConfigRecord, catalogue: Catalogue) -> d
     passes = member.passes if member.passes is not None else None if given == AS_FITS else int(given)  # type: ignore
     more, last = int(settings.get(MORE, 0)), bool(settings.get(OVER))  # type: ignore[arg-type]
     return member.settle(member.held, catalogue, task_of(settings), passes, more, last)
+
+
+def judged(member: Member, settings: ConfigRecord, catalogue: Catalogue) -> dict[str, float | int]:
+    """What this device's tests say about the model, if the server asks and they can tell (best.py)."""
+    best = settings.get(BEST)
+    found = member.judge(member.held, catalogue, best) if isinstance(best, bytes) else None
+    return found.told if found else {}
 
 
 def _metrics(member: Member, found: Mapping[str, float]) -> MetricRecord:
@@ -260,7 +270,14 @@ def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Settings, ch
             write_checkpoint(checkpoint, number, strategy)
     present.gather(grid)
     last = {} if passes else {OVER: 1}
-    strategy.scores = evaluate(strategy, grid, rounds, arrays, {**settings, **last}, timeout)
+    asked = (
+        {} if strategy.best else last
+    )  # the answers may lead back to another model, which comes with another message
+    strategy.scores = evaluate(strategy, grid, rounds, arrays, {**settings, **asked}, timeout)
+    back = strategy.go_back()
+    arrays = strategy.first
+    if back or last != asked:
+        strategy.scores = evaluate(strategy, grid, rounds, arrays, {**settings, **back, **last}, timeout)
     if passes:
         report("each device goes on by itself", rounds, rounds)
         present.gather(grid)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.errors import DataError
+from insitu.federated.best import Best
 from insitu.federated.delta import unpack_base
 from insitu.federated.handout import Base
 from insitu.federated.noted import Dropped, Traffic
@@ -28,6 +29,9 @@ def write_checkpoint(path: Path, number: int, strategy: Deltas) -> None:
     base, handed = strategy.handout.base, strategy.handout.source
     arrays["start"] = np.frombuffer(strategy.began, np.uint8)
     arrays["base"] = np.frombuffer(base.packed if base else b"", np.uint8)
+    best = strategy.best
+    arrays["best"] = np.frombuffer(best.base.packed if best else b"", np.uint8)
+    arrays["best-round"] = np.array(best.round if best else 0)
     arrays["handed"] = np.array(
         handed is not None and all(np.array_equal(a, handed[n]) for n, a in strategy.first.items())
     )
@@ -51,6 +55,8 @@ def read_checkpoint(path: Path, strategy: Deltas) -> tuple[int, Arrays]:
         if {n: a.shape for n, a in arrays.items()} != strategy.catalogue.shapes or _other(found, strategy):
             raise DataError("belongs to another learner", where=str(path), hint=anew)
         base = _base(found["base"].tobytes(), strategy)
+        best = _base(found["best"].tobytes(), strategy) if "best" in found else None  # older files do not have it
+        strategy.best = Best(int(found["best-round"]), best) if best else None
         recall(strategy.strategy, own)
     except (*UNREADABLE, AttributeError) as e:
         raise DataError(f"is damaged: {e}", where=str(path), hint=anew) from e

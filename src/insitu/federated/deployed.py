@@ -68,6 +68,7 @@ def serve(grid: Grid, given: dict[str, Any]) -> None:
     inner = strategy_of(str(given.get("strategy", "fedavg")), int(given["clients"]), noise=noise)
     strategy = deltas_of(inner, learners, personal, noise, secure_of(given), str(given.get("coding", "int8")))
     strategy.limits = Limits(weight=float(given.get("weight", Limits.weight)))
+    strategy.keep_last = bool(given.get("keep_last"))
     settings = {name: given[name] for name in SETTINGS if given.get(name) not in (None, "", 0)}
     rounds, waited = int(given["rounds"]), float(given.get("timeout", WAIT))
     own = int(given["own"]) if "own" in given else None

@@ -53,6 +53,9 @@ def words_of(event: dict[str, Any]) -> str:
 
 
 def _which(event: dict[str, Any]) -> str:
+    if (back := event.get("back")) is not None:
+        name = f"model after round {said(back)}" if back else "first model"
+        return f"the {name}, to which the fleet goes back as it is better on the devices' tests,"
     after = event.get("after")
     return f"the fleet's model after round {after}" if after else "the first model"
 

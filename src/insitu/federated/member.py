@@ -22,10 +22,11 @@ import numpy as np
 from insitu.data import Samples, read_held_out
 from insitu.errors import DataError
 from insitu.federated.account import Account, check_budget, question
+from insitu.federated.best import Verdict, compared
 from insitu.federated.catalogue import Catalogue, Program, catalogue_in, catalogue_of, check_personal, exchanged
 from insitu.federated.checks import Limits, check_change
 from insitu.federated.delta import HASH_BYTES, Sender, base_hash, unpack_base
-from insitu.federated.own import Own, go_on, start_of
+from insitu.federated.own import Own, asked, go_on, start_of
 from insitu.federated.privacy import Noise, private
 from insitu.federated.units import Arrays, Unit, from_real, identity, to_real, units_of
 from insitu.files import UNREADABLE, read_array
@@ -95,6 +96,7 @@ class Member:
         self.asked = b""  # the base of the last answer
         self.revealed: list[bytes] = []  # bases whose sums this device helped to unmask
         self._before: tuple[Arrays, Arrays] = {}, {}  # the personal layers, and what was not sent, before it
+        self.costs: dict[bytes, np.ndarray] = {}  # of each test under the fleet's best model and the last one (best.py)
 
     @property
     def catalogue(self) -> Catalogue:
@@ -196,6 +198,22 @@ class Member:
         self.take(packed, catalogue)
         return self.measured()
 
+    def judge(self, packed: bytes, catalogue: Catalogue, best: bytes) -> Verdict | None:
+        """How much better a base is than the best one so far, on this device's tests; None if this device cannot tell.
+        Without a best one, a base is noted to be compared with later ones."""
+        if self.seen or self.personal:
+            return None
+        this = base_hash(packed)
+        known, noted = (self.costs.get(each) if best else None for each in (best, this))
+        if noted is None:
+            self.take(packed, catalogue)
+            test = self.learner.samples(*(self.data if self.test is None else self.test), part="test")
+            noted = asked(self.learner, test).each
+        self.costs = {this: noted, **({} if known is None else {best: known})}
+        if best and (known is None or len(known) != len(noted)):
+            return None
+        return compared(noted, noted if known is None else known)
+
     def settle(self, packed: bytes, catalogue: Catalogue, task: Task = USUAL, passes: int | None = None,
                more: int = 0, last: bool = False) -> dict[str, float]:  # fmt: skip
         """Go on from a base alone (own.py): the learner then has the model that this device keeps, and the result says
@@ -236,6 +254,7 @@ class Member:
         arrays["told"] = np.frombuffer(self.told.encode(), np.uint8)
         arrays["asked"] = np.frombuffer(self.asked, np.uint8)
         arrays["revealed"] = np.frombuffer(b"".join(self.revealed), np.uint8)
+        arrays |= {f"cost/{base.hex()}": a for base, a in self.costs.items()}
         arrays["units"] = np.array(identity((*self.units, *self.personal)))
         arrays["answers"] = np.array(self.account.answers)
         arrays["answered"] = np.frombuffer(self.account.asked + self.account.delta, np.uint8)
@@ -263,6 +282,7 @@ class Member:
             raise DataError(f"is damaged: {e}", where="kept") from e
         self._own, self.sender.left = _under(found, "own"), _under(found, "left")
         self._before = _under(found, "own-before"), _under(found, "left-before")
+        self.costs = {bytes.fromhex(name): a for name, a in _under(found, "cost").items()}
 
 
 def _hashes(data: bytes) -> list[bytes]:

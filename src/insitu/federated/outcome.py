@@ -21,6 +21,7 @@ def outcome_of(strategy: Deltas) -> dict[str, Any]:
         "dropped": [vars(d) for d in strategy.dropped],
         "scores": dict(strategy.scores or {}),
         "devices": {str(number): _named(scores) for number, scores in strategy.scored.items()},
+        "undone": {**strategy.undone, "scores": _named(strategy.undone["scores"])} if strategy.undone else {},
         "own": _named(strategy.owned),
         "kept": {str(node): KEEPS[kept] for node, kept in strategy.kept.items()},
         "alone": _named(strategy.alone),

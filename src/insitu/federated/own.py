@@ -90,7 +90,10 @@ def _passed(learner: Learner, data: Samples, learn: Pass, passes: int, test: Sam
 
 
 def _asked(learner: Learner, test: Samples | None) -> Score | None:
-    if test is None:
-        return None
+    return None if test is None else asked(learner, test)
+
+
+def asked(learner: Learner, test: Samples) -> Score:
+    """What test samples say about the model that the learner has."""
     assert test.labels is not None  # checked by samples()
     return score(learner.recipe.loss, learner.predict(*test.inputs), test.labels)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from flwr.app import Message, MetricRecord, RecordDict
 
 from insitu.errors import DataError
+from insitu.federated.best import Verdict, verdict_in
 from insitu.federated.member import KEPT
 from insitu.federated.noted import said
 from insitu.federated.own import ALONE, FLEET
@@ -31,6 +32,7 @@ class Scored:
     samples: int
     kept: int  # which model the device keeps (own.py)
     seen: bool
+    verdict: Verdict | None = None
 
 
 def checked_score(message: Message, measure: str, most_samples: int) -> Scored:
@@ -44,7 +46,8 @@ def checked_score(message: Message, measure: str, most_samples: int) -> Scored:
     samples = _number(records[0], WEIGHT, 1, most_samples)
     score = None if untested else _number(records[0], measure, 0, MOST[measure])
     kept = int(_number({KEPT: 0, **records[0]}, KEPT, FLEET, ALONE))
-    return Scored(node, score, int(samples), kept, bool(records[0].get(SEEN, 0)))
+    verdict = verdict_in(records[0], most_samples)
+    return Scored(node, score, int(samples), kept, bool(records[0].get(SEEN, 0)), verdict)
 
 
 def _number(record: Mapping[str, object], name: str, least: float, most: float) -> float:

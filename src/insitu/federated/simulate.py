@@ -45,6 +45,7 @@ class Plan:
     noise: Noise | None = None
     own: int | None = None  # passes of each device by itself after the last round; None: as follows from its samples
     secure: float | None = None  # the server sees only sums, of changes with at most this norm
+    keep_last: bool = False  # end with the last round's model, whatever the devices' tests say
     weight: float = Limits.weight  # a device counts for at most so many times the median number of samples
 
     @property
@@ -79,7 +80,7 @@ def simulate(learner: Learner, devices: Sequence[tuple[Samples, Samples]], plan:
         written(Path(folder), [learner, *also], devices)
         strategy = deltas_of(inner, [learner, *also], plan.personal, plan.noise, plan.secure, plan.coding)
         strategy.limits = Limits(weight=plan.weight)
-        strategy.at_once = AT_ONCE * processes
+        strategy.at_once, strategy.keep_last = AT_ONCE * processes, plan.keep_last
         server = server_app(strategy, plan.rounds, settings, report=report, own=plan.own, alone=True)
         client = client_app(lambda context: member(folder, int(context.node_config["partition-id"]), plan))
         run_simulation(server, client, len(devices), backend_config=_backend(processes))

@@ -19,6 +19,7 @@ from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
 from insitu.errors import DataError
+from insitu.federated.best import BACK, BEST, Best, Verdict, does_harm, together, verdict_in
 from insitu.federated.catalogue import Catalogue, catalogue_of, check_personal, exchanged, first_arrays
 from insitu.federated.checks import Limits, Reply, checked_reply, evened, strayed, weights
 from insitu.federated.handout import Base, Handout, base_of
@@ -56,6 +57,7 @@ class Deltas(Strategy):
     dropped: list[Dropped] = field(default_factory=list)
     traffic: list[Traffic] = field(default_factory=list)
     scored: dict[int, dict[int, float]] = field(default_factory=dict)  # round -> node -> accuracy, or error
+    keep_last: bool = False  # end with the last round's model, whatever the devices' tests say (best.py)
 
     def __post_init__(self) -> None:
         programs = [self.units_of(each) for each in self.learners]
@@ -72,6 +74,9 @@ class Deltas(Strategy):
         self.asked: set[int] = set()  # devices that have not answered yet
         self.silent: set[int] = set()  # devices that did not answer when they were asked last
         self.measure = MEASURES[self.learners[0].recipe.loss][0]
+        self.best: Best | None = None  # the model that the devices' tests speak for so far
+        self.verdicts: list[Verdict] = []  # of the last evaluation
+        self.undone: dict = {}  # the round whose model was taken back to, and what devices scored with the last one
         self.seen: set[int] = set()  # devices that are tested on what they learned from
         self.uniform = self.noise is not None  # every device counts the same: its number of samples is private
         self.made = numbers_of(self.strategy)  # before it changes any
@@ -87,6 +92,16 @@ class Deltas(Strategy):
     def told(self) -> dict[str, str]:
         """A device knows its own program; of a fleet with several, it must hear what the others train."""
         return {CATALOGUE: self.catalogue.text} if len(self.programs) > 1 else {}
+
+    @property
+    def asks(self) -> dict[str, bytes]:
+        """What devices compare a model with."""
+        return {BEST: self.best.base.id} if self.best else {}
+
+    @property
+    def robust(self) -> bool:
+        """Does the strategy expect that a few devices lie?"""
+        return isinstance(innermost(self.strategy), ROBUST)
 
     @property
     def initial_arrays(self) -> ArrayRecord:
@@ -135,7 +150,7 @@ class Deltas(Strategy):
         made = list(self.strategy.configure_train(server_round, as_record(base.arrays), config, grid))
         self.traffic.append(Traffic(server_round))
         self.asked = {m.metadata.dst_node_id for m in made}
-        return [_slim(m, self._blob(m.metadata.dst_node_id), self.told) for m in made]
+        return [_slim(m, self._blob(m.metadata.dst_node_id), {**self.told, **self.asks}) for m in made]
 
     def configure_evaluate(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord,
                            grid: Grid) -> Iterable[Message]:  # fmt: skip
@@ -144,7 +159,8 @@ class Deltas(Strategy):
         blobs = [(m, self.handout.blob_for(m.metadata.dst_node_id)) for m in made]
         self.tested_bytes += sum(len(blob) for _, blob in blobs)
         self.asked = {m.metadata.dst_node_id for m, _ in blobs}
-        return [_slim(m, blob, self.told) for m, blob in blobs]
+        compare = self.asks or ({BEST: b""} if server_round == 0 else {})
+        return [_slim(m, blob, {**self.told, **compare}) for m, blob in blobs]
 
     # back -------------------------------------------------------------------------------------
 
@@ -158,6 +174,7 @@ class Deltas(Strategy):
                 good.append((message, reply))
         self._missed(server_round)
         good = self._near(server_round, good, base)
+        self._judged(server_round - 1, base, [message for message, _ in good])
         good.sort(key=lambda pair: bytes(field_of(pair[0], DELTA)))  # type: ignore[arg-type]  sums in one order
         traffic = self.traffic[-1]
         traffic.replies = len(good)
@@ -177,8 +194,21 @@ class Deltas(Strategy):
 
     def _fill(self, base: Base, replies: list[Reply]) -> Arrays:
         """What stands for numbers that a device does not train; it must not change the strategy's result."""
-        robust = isinstance(innermost(self.strategy), ROBUST)
-        return (middle if robust else averaged)(base.arrays, replies, self.catalogue)
+        return (middle if self.robust else averaged)(base.arrays, replies, self.catalogue)
+
+    def _judged(self, number: int, base: Base, messages: Sequence[Message]) -> None:
+        """Note the model that was handed out, of this round, if it is better than the best one so far."""
+        found = [v for m in messages if (v := verdict_in(m.content.config_records[RECORD], self.limits.samples))]
+        if together(found, self.limits, self.robust)[0] > 0:
+            self.best = Best(number, base)
+
+    def go_back(self) -> dict[str, int]:
+        """Take an earlier model if the last one is clearly worse by the last evaluation; returns the word for it."""
+        if self.best is None or self.keep_last or not does_harm(self.verdicts, self.limits, self.robust):
+            return {}
+        self.undone = {"round": self.best.round, "scores": self.scored[max(self.scored)]}
+        self.first = self.best.base.arrays
+        return {BACK: self.best.round}
 
     def _about(self, message: Message, reply: Reply) -> dict:
         """Who replied, for the report."""
@@ -200,6 +230,9 @@ class Deltas(Strategy):
             self.handout.has(scored.node)
         good = [(m, scored) for m, scored in found if scored.score is not None]
         self.keeps = {scored.node: scored.kept for _, scored in good}
+        self.verdicts = [scored.verdict for _, scored in good if scored.verdict]
+        if server_round == 0 and self.best is None and self.verdicts and self.handout.base:
+            self.best = Best(0, self.handout.base)
         self.seen |= {scored.node for _, scored in good if scored.seen}
         self.scored[server_round] = {scored.node: scored.score for _, scored in good if scored.score is not None}
         counts = weights([scored.samples for _, scored in good], self.limits)
@@ -215,6 +248,7 @@ class Deltas(Strategy):
             if wants_whole(message):
                 raise DataError("the device does not have the last model; it gets the whole one in the next round")
             data = field_of(message, DELTA)
+            verdict_in(message.content.config_records[RECORD], self.limits.samples)  # is it one at all?
             self.traffic[-1].count(message.metadata.src_node_id, UP, len(data) if isinstance(data, bytes) else 0)
             return self._hidden(checked_reply(data, self.programs, base.id, base.arrays, self.limits))
         except DataError as e:
@@ -271,7 +305,7 @@ def as_arrays(record: ArrayRecord) -> Arrays:
     return {name: a.numpy() for name, a in record.items()}
 
 
-def _slim(message: Message, blob: bytes, told: Mapping[str, str]) -> Message:
+def _slim(message: Message, blob: bytes, told: Mapping[str, str | bytes]) -> Message:
     """The same message with one record: the settings, and the model as one blob."""
     settings = {k: v for record in message.content.config_records.values() for k, v in record.items()}
     message.content = RecordDict({RECORD: ConfigRecord({**settings, **told, BASE: blob})})

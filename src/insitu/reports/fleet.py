@@ -9,7 +9,7 @@ from typing import Any
 
 from insitu.files import write_whole
 from insitu.reports.fleet_table import plain_table
-from insitu.reports.fleet_text import bare, is_share, kept_by, mean, sent_each, tested_on, which_kept, worst
+from insitu.reports.fleet_text import bare, is_share, kept_by, mean, sent_each, tested_on, undone, which_kept, worst
 from insitu.reports.fleet_who import numbered, who
 from insitu.reports.html import PAGE, card, section
 from insitu.reports.html_answers import answer
@@ -46,6 +46,7 @@ def first(about: Mapping[str, Any]) -> str:
     if found:
         (_, before), (_, after) = found[0], found[-1]
         change = f"{mean(about, before)} before, {worst(about, after)} on the worst device"
+        change += f"; {words}" if (words := undone(about)) else ""
         tiles.append(answer("How accurate is the fleet's model?", mean(about, after), change))
     if own := list(about.get("own", {}).values()):
         alone = list(about.get("alone", {}).values())

@@ -27,11 +27,21 @@ def scores(about: Mapping[str, Any]) -> list[str]:
     found = {int(n): list(s.values()) for n, s in about["devices"].items() if s}
     when = dict.fromkeys(found, "with the fleet's model") | {0: f"on {tested_on(about)}"}
     lines = [_line(about, "before" if n == 0 else "fleet", found[n], when[n]) for n in sorted(found)]
+    lines += [f"{'undone':<9}{words}"] if (words := undone(about)) else []
     if own := list(about.get("own", {}).values()):
         lines.append(_line(about, "own", own, "once each device went on by itself", which_kept(about)))
     if alone := list(about.get("alone", {}).values()):
         lines.append(_line(about, "alone", alone, "if each had learned without the others"))
     return lines
+
+
+def undone(about: Mapping[str, Any]) -> str:
+    """Which rounds did harm, if the fleet went back to an earlier model."""
+    if not (found := about.get("undone")):
+        return ""
+    rounds, values = len(about["rounds"]), list(found["scores"].values())
+    which = f"of round {found['round']}" if found["round"] else "that the fleet began with"
+    return f"{mean(about, values)} after round {rounds}: the devices' tests speak for the model {which}"
 
 
 def kept_by(about: Mapping[str, Any], node: str) -> str:
