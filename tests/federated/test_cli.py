@@ -120,6 +120,25 @@ def test_a_device_without_a_server_says_what_it_waits_for(tmp_path, capsys, monk
                     "Ctrl-C stops"]  # fmt: skip
 
 
+def test_a_device_whose_server_listens_does_not_say_that_none_answers(tmp_path, monkeypatch):
+    """Flower's own start can take longer than the device is patient, on a busy machine."""
+    import socket
+    import subprocess
+    import sys
+
+    from insitu.federated import serving
+    from insitu.federated.events import Events
+
+    told: list[str] = []
+    monkeypatch.setattr(serving, "say", told.append)
+    (tmp_path / "log").write_text("")
+    slow = [sys.executable, "-c", "import time; time.sleep(2)"]
+    with socket.create_server(("127.0.0.1", 0)) as server, subprocess.Popen(slow) as process:
+        wanted = serving.Joined(f"127.0.0.1:{server.getsockname()[1]}", {}, quiet=0.1)
+        serving._follow(process, tmp_path / "log", wanted, Events(tmp_path / "events"))
+    assert told == []
+
+
 def test_a_server_hears_how_long_to_wait_and_says_that_it_goes_on(tmp_path, capsys, monkeypatch):
     from insitu.federated import serving
 

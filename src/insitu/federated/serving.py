@@ -171,7 +171,7 @@ def _taken_part(wanted: Joined, events: Events) -> str:
 
 def _follow(process: subprocess.Popen, log: Path, wanted: Joined, events: Events) -> None:
     """Say what happens, until the supernode ends, or the server does after its last message. If no server has accepted
-    this device after some seconds, say what it waits for."""
+    this device after some seconds, and none listens (Flower's own start may take long), say what it waits for."""
     end = time.monotonic() + wanted.quiet
     while process.poll() is None:
         for words in filter(None, map(words_of, events.new())):
@@ -180,7 +180,7 @@ def _follow(process: subprocess.Popen, log: Path, wanted: Joined, events: Events
             return
         if time.monotonic() > end:
             end = float("inf")
-            if ACCEPTED not in log.read_text(errors="replace"):
+            if ACCEPTED not in log.read_text(errors="replace") and not listens(wanted.superlink):
                 say(f"note: no server answers at {wanted.superlink} yet; waiting until `insitu fleet serve` listens "
                     "there. Ctrl-C stops")  # fmt: skip
         time.sleep(LOOK)
@@ -189,15 +189,22 @@ def _follow(process: subprocess.Popen, log: Path, wanted: Joined, events: Events
 
 def gone(address: str, seconds: float = GONE) -> bool:
     """Has nobody listened there for some seconds?"""
-    host, _, port = address.rpartition(":")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        try:
-            with socket.create_connection((host, int(port)), timeout=seconds):
-                return False
-        except OSError:
-            time.sleep(LOOK)
+        if listens(address, seconds):
+            return False
+        time.sleep(LOOK)
     return True
+
+
+def listens(address: str, seconds: float = GONE) -> bool:
+    """Does anybody take connections there?"""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=seconds):
+            return True
+    except OSError:
+        return False
 
 
 def _reason(log: str) -> str:
