@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -188,15 +189,20 @@ def shown(rows: list[dict]) -> str:
     return table(("passes", "windows", *WAYS, "outside: base", "pooled", "fleet"), lines)
 
 
-def codings_of(seed: int) -> list[dict]:
-    """One seed, two windows, one pass in each round."""
-    rows = [measure(seed, 2, coding) for coding in ("4bit", "2bit", "ternary")]
-    for row in rows:
-        share = row["float_bytes"] / row["bytes_up"]
-        fleet, own = (mean([row], "inside", way) for way in ("fleet", "fleet + own"))
-        bytes_up = f"{row['bytes_up']:.0f} bytes up, {share:.0f} times fewer than float32"
-        print(f"{row['coding']:8} fleet {fleet:.1f}, with own {own:.1f}, {bytes_up}")
-    return rows
+def codings_of(seeds: Sequence[int]) -> list[dict]:
+    """Other codings of what watches send: two windows, one pass in each round."""
+    return [measure(seed, 2, coding) for coding in ("4bit", "2bit", "ternary") for seed in seeds]
+
+
+def shown_codings(rows: list[dict]) -> str:
+    """All codings with two windows and one pass in each round."""
+    some, lines = [row for row in rows if row["windows"] == 2 and row["epochs"] == 1], []
+    for coding in dict.fromkeys(row["coding"] for row in some):
+        mine = [row for row in some if row["coding"] == coding]
+        inside = [f"{mean(mine, 'inside', way):.1f}" for way in ("fleet", "fleet + own", "own by tests")]
+        up, size = (float(np.mean([row[name] for row in mine])) for name in ("bytes_up", "float_bytes"))
+        lines.append((coding, *inside, f"{mean(mine, 'outside', 'fleet'):.1f}", f"{up:.0f}", f"{size / up:.0f}"))
+    return table(("coding", "fleet", "fleet + own", "own by tests", "outside", "bytes up", "times fewer"), lines)
 
 
 def main() -> int:
@@ -210,7 +216,9 @@ def main() -> int:
     labels = LABELS[:1] if options.quick else LABELS
     rows = [measure(seed, n, epochs=e) for seed in seeds for e in epochs for n in labels]
     print(shown(rows), flush=True)
-    codings = [] if options.quick or options.epochs else codings_of(seeds[0])
+    codings = [] if options.quick or options.epochs else codings_of(seeds)
+    if codings:
+        print(shown_codings(rows + codings))
     (ROOT / "bench" / "fleet.json").write_text(json.dumps({"machine": machine(), "rows": rows + codings}, indent=1))
     if len(labels) > 1:
         from bench.fleet_plot import plot

@@ -81,10 +81,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, help="this seed alone")
     seed, start = parser.parse_args().seed, learner_of()
-    rows = [measure(start, s) for s in (SEEDS if seed is None else (seed,))]
-    lines = [(way, *(f"{np.mean([pair[k] for row in rows for pair in row[way]]):.1f}" for k in (0, 1))) for way in WAYS]
-    print(table(("", "the words that a device hears", "all seven words"), lines))
+    seeds = SEEDS if seed is None else (seed,)
+    rows = {s: measure(start, s) for s in seeds}
+    lines = [(way, *means(list(rows.values()), way), *(" ".join(means([rows[s]], way)) for s in seeds)) for way in WAYS]
+    print(table(("", "the words that a device hears", "all seven words", *(f"seed {s}" for s in seeds)), lines))
     return 0
+
+
+def means(rows: list[dict], way: str) -> list[str]:
+    """With the words that a device hears, and with all of them."""
+    return [f"{np.mean([pair[k] for row in rows for pair in row[way]]):.1f}" for k in (0, 1)]
 
 
 if __name__ == "__main__":

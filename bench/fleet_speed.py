@@ -205,6 +205,16 @@ def told(runs: list[dict]) -> tuple[str, ...]:
             f"{max(run['peak'] for run in runs) / 1e6:.0f}")  # fmt: skip
 
 
+def about() -> str:
+    """The machine, and what ran on it."""
+    from importlib.metadata import version
+
+    from insitu.reports.speed import machine
+
+    names = ", ".join(f"{name} {version(name)}" for name in ("flwr", "ray", "torch", "numpy"))
+    return f"{machine()['machine']}, {os.cpu_count()} cores; Python {sys.version.split()[0]}, {names}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=200)
@@ -219,6 +229,7 @@ def main() -> int:
         for way in WAYS:
             found[way].append(measured(way, options.clients))
             print(way, found[way][-1], f"load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
+    print(about())
     rows = [(way, *told(found[way])) for way in WAYS]
     head = (f"{options.clients} devices", "rounds a minute", "s a round", "CPU s a round", "peak MB")
     print(table(head, rows))

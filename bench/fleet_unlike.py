@@ -9,7 +9,7 @@ last round, the one that the fleet ends with (insitu/federated/best.py), and wha
 
 People are simulated: movements of four kinds, seen by a sensor that each wears turned, at another pace and strength.
 One standard error is the rule of `fit`. That every round is asked, and not the first and the last alone, was chosen
-after a look at three of these fleets of people.
+with other draws of such people.
 """
 
 from __future__ import annotations
