@@ -127,13 +127,20 @@ def test_the_same_records_are_kept_and_learned(rule: str, capacity: int, seed: i
 
 class Votes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int32) for name in ("guards", "older", "right", "lost", "won", "fell", "rose",
-                                                    "won_older", "rose_older")]  # fmt: skip
+                                                    "rose_older", "paid", "paid_older")]  # fmt: skip
+
+
+class Own(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int32) for name in ("lost", "won", "won_older")]
 
 
 def judged_in_c(guards: list[Guard]) -> bool:
     votes = Votes()
-    for g in guards:
-        library().rules_vote(ctypes.byref(votes), g.older, g.before, g.after, g.sure_before, g.sure_after)
+    for i, g in enumerate(guards):
+        same = [other for other in guards[:i] if other.label == g.label]
+        own = Own(sum(o.lost for o in same), sum(o.won for o in same), sum(o.won and o.older for o in same))
+        answers = (g.older, g.before, g.after, g.sure_before, g.sure_after)
+        library().rules_vote(ctypes.byref(votes), ctypes.byref(own), *answers)
     assert (votes.guards, votes.right) == (len(guards), sum(g.after for g in guards))
     return bool(library().rules_worse(ctypes.byref(votes)))
 
@@ -145,8 +152,10 @@ def test_bouts_are_judged_the_same():
                 before = [True] * lost + [False] * won + [True] * same
                 after = [False] * lost + [True] * won + [True] * same
                 for every in (1, 2, 9):
-                    guards = [Guard(b, a, i % every == 0) for i, (b, a) in enumerate(zip(before, after))]
-                    assert judged_in_c(guards) == is_worse(guards)
+                    for classes in (1, 3):
+                        guards = [Guard(b, a, i % every == 0, label=i % classes)
+                                  for i, (b, a) in enumerate(zip(before, after))]  # fmt: skip
+                        assert judged_in_c(guards) == is_worse(guards)
 
 
 def test_bouts_are_judged_the_same_by_probabilities():
@@ -155,8 +164,8 @@ def test_bouts_are_judged_the_same_by_probabilities():
         count, fall = int(rng.choice([3, 4, 10, 30, 3000], p=[0.2, 0.25, 0.3, 0.24, 0.01])), int(rng.integers(0, 120))
         sure = rng.integers(100, 256, count)
         after = np.clip(sure - rng.integers(-20, fall + 1, count), 0, 255)
-        rows = zip(sure > 110, after > 100, rng.random(count) < 0.7, sure, after)
-        guards = [Guard(bool(b), bool(a), bool(o), int(s), int(t)) for b, a, o, s, t in rows]
+        rows = zip(sure > 110, after > 100, rng.random(count) < 0.7, sure, after, rng.integers(3, size=count))
+        guards = [Guard(bool(b), bool(a), bool(o), *map(int, more)) for b, a, o, *more in rows]
         said.append(is_worse(guards))
         assert judged_in_c(guards) == said[-1]
     assert 300 < sum(said) < 2700

@@ -118,6 +118,16 @@ def test_a_bout_is_judged_by_more_than_noise(guards: list[tuple[bool, bool, bool
     assert is_worse([Guard(*g) for g in guards]) == (len(guards) >= 4 and b > c and b - c > (b + c) ** 0.5)
 
 
+def test_a_class_cannot_pay_for_what_many_guards_of_others_lose():
+    lost, won = Guard(True, False, True, label=0), Guard(False, True, True, label=3)
+    same = [Guard(True, True, True, label=k) for k in (0, 1, 2)] * 12
+    assert is_worse([lost] * 6 + [won] * 4 + same), "90.7 % to 86.0 % of 46 guards, all gains of one class"
+    assert is_worse([lost] * 4 + [won] * 4 + same), "as many right as before, but of another class"
+    assert not is_worse([lost] * 3 + [won] * 4 + same), "within one standard deviation"
+    assert not is_worse([lost] * 4 + [won._replace(label=0)] * 4 + same), "its own gains count in full"
+    assert not is_worse([lost] * 4 + [won._replace(label=k) for k in (1, 2, 3)] + same), "and one of each other class"
+
+
 def test_wrong_labels_cannot_outvote_older_guards():
     before, after = [True, True, True, True, False, False, False], [False, False, True, True, True, True, True]
     assert is_worse(map(Guard, before, after, [True] * 4 + [False] * 3))

@@ -202,8 +202,8 @@ def end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
     after = life.mind.answers(*_guards(life, ids), life.mind.trainee)
     before = [bout.guards[i] for i in ids]
     broken = any(not np.isfinite(a).all() for a in life.mind.trainee.state().values() if a.dtype.kind == "f")
-    older = [life.store.ledger.records[i].uses > 0 for i in ids]
-    votes = [Guard(b.right, a.right, o, b.sure, a.sure) for b, a, o in zip(before, after, older)]
+    kept = [life.store.ledger.records[i] for i in ids]
+    votes = [Guard(b.right, a.right, r.uses > 0, b.sure, a.sure, r.label) for b, a, r in zip(before, after, kept)]
     return broken or is_worse(votes), [b.right for b in before], [a.right for a in after]
 
 

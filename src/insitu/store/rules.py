@@ -37,6 +37,7 @@ NEWEST, NEWEST_EVERY = 8, 3  # records of a class that get every third of its le
 FEWEST_GUARDS = 4  # with fewer, no bout is judged
 SURE = 255  # of a guard: the probability of its label is 1
 LEAST_FALL = 10  # a tenth of a guard, on average: less is a change of confidence, not harm
+SPARE = 1  # guards that a class wins beyond those that it loses itself count this often against losses of others
 WITNESSES = 512  # kept samples that a new row of the head is tried on, about, at most
 COMPARED = 64  # trainees of a class, the newcomer included, that are compared to find the one to spare
 BALANCED, TYPICAL = "balanced", "typical"
@@ -81,12 +82,23 @@ class Guard(NamedTuple):
     older: bool  # had it judged a bout before?
     sure_before: int = 0
     sure_after: int = 0
+    label: int = 0
+
+    @property
+    def lost(self) -> bool:
+        return self.before and not self.after
+
+    @property
+    def won(self) -> bool:
+        return self.after and not self.before
 
 
 def is_worse(guards: Iterable[Guard]) -> bool:
     """Do the guards say that a bout did harm?
 
     b guards went wrong and c went right: b > c and (b - c)^2 > b + c is one standard deviation of their difference.
+    In c, those of a class count up to one more than it lost itself: one class, most of all a new one, cannot pay for
+    what many guards of others lose.
     Few guards see only much harm that way. So if b > c, their probabilities are asked, too: b and c are then the sums
     of all falls and of all rises, and the mean fall must be a tenth at least.
     With four older guards, only those count in c: wrong labels that came since the last bout are among the guards, too,
@@ -95,12 +107,18 @@ def is_worse(guards: Iterable[Guard]) -> bool:
     found = list(guards)
     older = sum(g.older for g in found)
     praise = [g for g in found if g.older] if older >= FEWEST_GUARDS else found
-    b, c = sum(g.before and not g.after for g in found), sum(g.after and not g.before for g in praise)
+    b, c = sum(g.lost for g in found), _paid(found, praise)
     fell = sum(max(g.sure_before - g.sure_after, 0) for g in found)
     rose = sum(max(g.sure_after - g.sure_before, 0) for g in praise)
     unsure = fell > rose and LEAST_FALL * (fell - rose) > SURE * len(praise)
     harm = (b - c) ** 2 > b + c or (unsure and (fell - rose) ** 2 > SURE * (fell + rose))
     return len(found) >= FEWEST_GUARDS and b > c and harm
+
+
+def _paid(found: list[Guard], praise: list[Guard]) -> int:
+    """The guards that count for a bout: those that went right, of each class at most one more than went wrong."""
+    lost, won = Counter(g.label for g in found if g.lost), Counter(g.label for g in praise if g.won)
+    return sum(min(count, lost[k] + SPARE) for k, count in won.items())
 
 
 def is_witness(id: int, count: int) -> bool:

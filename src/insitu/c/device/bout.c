@@ -1,7 +1,7 @@
 /* A bout of learning, in slices: checkpoint, ask the guards, learn, ask the guards again, keep or roll back, checkpoint.
  *
- * A guard that was right before and is wrong after counts against the bout, one that became right for it (rules_worse);
- * so do probabilities of their labels that fall and rise.
+ * A guard that was right before and is wrong after counts against the bout, one that became right for it (rules_worse),
+ * but no class for others by more than one; so do probabilities of their labels that fall and rise.
  * Guards that arrive during a bout are not asked.
  */
 #include "device/bout.h"
@@ -14,6 +14,7 @@
 
 static const float FIRST_RATE = 2.0f; /* times the rate, at the first lesson: it falls to zero, so its mean is the rate */
 static const float ALONE_RATE = 3.0f; /* times that, if one row of the head learns alone */
+enum { SAME, LOST, WON };             /* a guard's answer after the bout; it takes the place of its probability before */
 enum { LEARNING = 1, LEAVING_ROOM = 2 }; /* a row that is alone in its bout */
 static const float HANDICAP = 0.5f;   /* of its bias while it learns */
 
@@ -289,6 +290,20 @@ static void judge(const life_model *m)
     forget_answers(m);
 }
 
+/* The guards of this class among those that were asked again. */
+static rules_own counted(const life_model *m, int32_t label)
+{
+    rules_own own = {0};
+    for (int32_t i = 0; i < m->now->cursor; i++) {
+        if ((m->records[i].flags & RULES_JUDGED) && m->records[i].label == label) {
+            own.lost += m->sure[i] == LOST;
+            own.won += m->sure[i] == WON;
+            own.won_older += m->sure[i] == WON && m->records[i].uses > 0;
+        }
+    }
+    return own;
+}
+
 static void ask_after(const life_model *m)
 {
     if (!next_guard(m, 1)) {
@@ -297,10 +312,13 @@ static void ask_after(const life_model *m)
         return;
     }
     uint8_t sure; /* a guard that has left meanwhile, or has another label, does not count */
-    const int32_t i = m->now->cursor++;
+    const int32_t i = m->now->cursor;
     const rules_record *r = m->records + i;
+    const rules_own own = counted(m, r->label);
     const int32_t right = is_right(m, r, &sure), before = (r->flags & RULES_RIGHT) != 0;
-    rules_vote(&m->now->votes, r->uses > 0, before, right, m->sure[i], sure);
+    rules_vote(&m->now->votes, &own, r->uses > 0, before, right, m->sure[i], sure);
+    m->sure[i] = (uint8_t)(right == before ? SAME : right ? WON : LOST);
+    m->now->cursor++;
 }
 
 /* One step of a checkpoint; then the next phase. A bout that could not be undone does not begin. */

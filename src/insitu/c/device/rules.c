@@ -3,7 +3,7 @@
 
 #include "numbers/random.h"
 
-enum { EVICTION = 1, RESERVOIR = 2, WITNESS = 3, WITNESSES = 512, EVERY = 5, AT = 3, MOST_USES = 0xFFFF, SURE = 255, LEAST_FALL = 10 };
+enum { EVICTION = 1, RESERVOIR = 2, WITNESS = 3, WITNESSES = 512, EVERY = 5, AT = 3, MOST_USES = 0xFFFF, SURE = 255, LEAST_FALL = 10, SPARE = 1 };
 
 uint32_t rules_draw(uint32_t counter, uint32_t stream)
 {
@@ -169,15 +169,23 @@ int32_t rules_lesson(rules_record *records, int32_t count, rules_class *classes,
     return best;
 }
 
-void rules_vote(rules_votes *votes, int32_t older, int32_t before, int32_t after, int32_t sure_before, int32_t sure_after)
+/* What a class counts for a bout: its guards that went right, at most one more than went wrong. */
+static int32_t paid(int32_t lost, int32_t won)
 {
-    const int32_t won = after && !before, rose = sure_after > sure_before ? sure_after - sure_before : 0;
+    return won < lost + SPARE ? won : lost + SPARE;
+}
+
+void rules_vote(rules_votes *votes, const rules_own *own, int32_t older, int32_t before, int32_t after, int32_t sure_before,
+                int32_t sure_after)
+{
+    const int32_t lost = before && !after, won = after && !before, rose = sure_after > sure_before ? sure_after - sure_before : 0;
     votes->guards++;
     votes->older += older;
     votes->right += after;
-    votes->lost += before && !after;
+    votes->lost += lost;
     votes->won += won;
-    votes->won_older += won && older;
+    votes->paid += paid(own->lost + lost, own->won + won) - paid(own->lost, own->won);
+    votes->paid_older += paid(own->lost + lost, own->won_older + (won && older)) - paid(own->lost, own->won_older);
     votes->fell += sure_before > sure_after ? sure_before - sure_after : 0;
     votes->rose += rose;
     votes->rose_older += older ? rose : 0;
@@ -186,7 +194,7 @@ void rules_vote(rules_votes *votes, int32_t older, int32_t before, int32_t after
 int32_t rules_worse(const rules_votes *votes)
 {
     const int32_t proven = votes->older >= RULES_FEWEST_GUARDS, asked = proven ? votes->older : votes->guards;
-    const int64_t lost = votes->lost, won = proven ? votes->won_older : votes->won, net = lost - won;
+    const int64_t lost = votes->lost, won = proven ? votes->paid_older : votes->paid, net = lost - won;
     const int64_t fell = votes->fell, rose = proven ? votes->rose_older : votes->rose, fall = fell - rose;
     const int32_t unsure = LEAST_FALL * fall > SURE * (int64_t)asked && fall * fall > SURE * (fell + rose);
     return votes->guards >= RULES_FEWEST_GUARDS && net > 0 && (net * net > lost + won || unsure);

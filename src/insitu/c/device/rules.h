@@ -61,11 +61,17 @@ typedef struct {
     int32_t guards, older;
     int32_t right, lost, won;   /* after it; gone wrong, gone right */
     int32_t fell, rose;         /* sums of what the probabilities of their labels lost and won, of 255 */
-    int32_t won_older, rose_older;
+    int32_t rose_older;
+    int32_t paid, paid_older;   /* gone right, of each class at most one more than gone wrong; of older ones */
 } rules_votes;
 
-/* Count one guard: right, and so sure, before the bout and after it. */
-void rules_vote(rules_votes *votes, int32_t older, int32_t before, int32_t after, int32_t sure_before, int32_t sure_after);
+/* Of the guards of one class that were counted so far. */
+typedef struct {
+    int32_t lost, won, won_older;
+} rules_own;
+
+/* Count one guard: right, and so sure, before the bout and after it. `own` are those of its class, itself not included. */
+void rules_vote(rules_votes *votes, const rules_own *own, int32_t older, int32_t before, int32_t after, int32_t sure_before, int32_t sure_after);
 
 /* Do the guards say that the bout did harm? */
 int32_t rules_worse(const rules_votes *votes);
