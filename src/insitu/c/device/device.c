@@ -7,22 +7,7 @@
 #include "kernels.h"
 #ifdef INSITU_LIVING /* set in kernels.h of a program that keeps its own samples */
 #include "device/life_requests.h"
-#define KINDS DEVICE_LIVING_KINDS
-#define READS REQUESTS_READ
-#define SETTLES (1 << DEVICE_WRITE | 1 << DEVICE_STATE_OUT | 1 << DEVICE_STATE_IN | 1 << DEVICE_RESET) /* see life_end */
-#else
-#define KINDS DEVICE_KINDS
-#define READS 0
 #endif
-
-/* kinds of requests, one bit each: */
-enum {
-    /* doing these twice is the same as doing them once */
-    REPEATABLE = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_OUTPUT | 1 << DEVICE_STATE_OUT | 1 << DEVICE_COUNTERS |
-                 READS,
-    /* allowed between two states; all others read or change a state, or prepare for that */
-    STATELESS = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_STATE_IN | 1 << DEVICE_STATE_COMMIT | 1 << DEVICE_RESET
-};
 
 typedef char protocol_fits_2_kb[sizeof(device_session) <= 2048 ? 1 : -1];
 
@@ -41,33 +26,6 @@ static void answer(device_session *session, int32_t kind, int32_t status, uint32
     link_send(frame, DEVICE_HEAD + size);
 }
 
-/* Serve the frame in the buffer, unless it was already served; returns the status. */
-static int32_t serve(device_session *session, const device_model *model, int32_t kind, request *r, uint32_t crc)
-{
-    const int32_t again = session->answered && session->last == crc;
-    if (kind >= KINDS) {
-        return DEVICE_UNKNOWN;
-    }
-    const int32_t repeatable = REPEATABLE >> kind & 1, stateless = STATELESS >> kind & 1;
-    if (again && !repeatable) {
-        r->size = 0;
-        return session->status;
-    }
-    if (session->between && !stateless) {
-        return DEVICE_BETWEEN;
-    }
-#ifdef INSITU_LIVING
-    if (SETTLES >> kind & 1) {
-        life_end();
-    }
-#endif
-    const int32_t status = requests_perform(kind, session, model, r);
-    if (!repeatable) {
-        r->size = 0;
-    }
-    return status;
-}
-
 static void serve_frame(device_session *session, const device_model *model)
 {
     uint8_t *frame = session->link.frame;
@@ -75,7 +33,7 @@ static void serve_frame(device_session *session, const device_model *model)
     const uint32_t sequence = (uint32_t)(frame[4] | frame[5] << 8), crc = link_word(frame + count);
     request r = {frame[1], frame[2], (uint32_t)(frame[6] | frame[7] << 8), link_word(frame + 8), frame + DEVICE_HEAD,
                  count - DEVICE_HEAD};
-    session->status = (uint8_t)serve(session, model, kind, &r, crc);
+    session->status = (uint8_t)requests_serve(session, model, kind, &r, crc);
     session->last = crc;
     session->answered = 1;
     session->frames++;

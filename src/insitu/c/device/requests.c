@@ -13,7 +13,22 @@
 #include "kernels.h"
 #ifdef INSITU_LIVING /* set in kernels.h of a program that keeps its own samples */
 #include "device/life_requests.h"
+#define KINDS DEVICE_LIVING_KINDS
+#define READS (1 << DEVICE_STATISTICS | 1 << DEVICE_RECORDS | 1 << DEVICE_LATENTS)
+#define SETTLES (1 << DEVICE_WRITE | 1 << DEVICE_STATE_OUT | 1 << DEVICE_STATE_IN | 1 << DEVICE_RESET) /* see life_end */
+#else
+#define KINDS DEVICE_KINDS
+#define READS 0
 #endif
+
+/* kinds of requests, one bit each: */
+enum {
+    /* doing these twice is the same as doing them once */
+    REPEATABLE = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_OUTPUT | 1 << DEVICE_STATE_OUT | 1 << DEVICE_COUNTERS |
+                 READS,
+    /* allowed between two states; all others read or change a state, or prepare for that */
+    STATELESS = 1 << DEVICE_PING | 1 << DEVICE_INFO | 1 << DEVICE_STATE_IN | 1 << DEVICE_STATE_COMMIT | 1 << DEVICE_RESET
+};
 
 void requests_forget(device_session *session)
 {
@@ -242,7 +257,7 @@ static int32_t live(int32_t kind, device_session *session, const device_model *m
             return found;
         }
     }
-    const int32_t reads = REQUESTS_READ >> kind & 1;
+    const int32_t reads = READS >> kind & 1;
     if (!reads) {
         requests_forget(session);
     }
@@ -256,7 +271,7 @@ static int32_t live(int32_t kind, device_session *session, const device_model *m
 #endif
 
 /* calls, not a table of functions: the depth of the stack is computed from the code */
-int32_t requests_perform(int32_t kind, device_session *session, const device_model *model, request *r)
+static int32_t perform(int32_t kind, device_session *session, const device_model *model, request *r)
 {
     switch (kind) {
     case DEVICE_PING:
@@ -287,4 +302,30 @@ int32_t requests_perform(int32_t kind, device_session *session, const device_mod
         return first_state(session, model, r);
 #endif
     }
+}
+
+int32_t requests_serve(device_session *session, const device_model *model, int32_t kind, request *r, uint32_t crc)
+{
+    const int32_t again = session->answered && session->last == crc;
+    if (kind >= KINDS) {
+        return DEVICE_UNKNOWN;
+    }
+    const int32_t repeatable = REPEATABLE >> kind & 1, stateless = STATELESS >> kind & 1;
+    if (again && !repeatable) {
+        r->size = 0;
+        return session->status;
+    }
+    if (session->between && !stateless) {
+        return DEVICE_BETWEEN;
+    }
+#ifdef INSITU_LIVING
+    if (SETTLES >> kind & 1) {
+        life_end();
+    }
+#endif
+    const int32_t status = perform(kind, session, model, r);
+    if (!repeatable) {
+        r->size = 0;
+    }
+    return status;
 }

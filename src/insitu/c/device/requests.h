@@ -4,9 +4,6 @@
 
 #include "device/device.h"
 
-/* Requests of a program that keeps its own samples which only read, one bit each. */
-enum { REQUESTS_READ = 1 << DEVICE_STATISTICS | 1 << DEVICE_RECORDS | 1 << DEVICE_LATENTS };
-
 /* A request being served: the data of the answer go to `data`, and may overwrite the request's. */
 typedef struct {
     int32_t verb, index;
@@ -18,7 +15,7 @@ typedef struct {
 /* What was written and read so far no longer counts. */
 void requests_forget(device_session *session);
 
-/* Serves a request of this kind; returns the status. */
-int32_t requests_perform(int32_t kind, device_session *session, const device_model *model, request *r);
+/* Serves a request of this kind, unless it is the one before again (its CRC is the same); returns the status. */
+int32_t requests_serve(device_session *session, const device_model *model, int32_t kind, request *r, uint32_t crc);
 
 #endif
