@@ -16,7 +16,8 @@ words     six of seven spoken words are fitted (60 clips each, raw 16 kHz in, th
           is added with 5, 10 and 20 examples; the speakers of the test are others. The DS-CNN's own training had all
           seven words among its twelve classes: its frozen layers know them, the head does not.
 
-The only setting chosen by results is how lessons are divided between new and old samples, on wearers 1 to 5.
+Chosen by results are how lessons are divided between new and old samples, on wearers 1 to 5, and which sample of a
+class gives way in a full store, on folds of the training photos, digits and validation clips (docs/continual.md).
 """
 
 from __future__ import annotations
