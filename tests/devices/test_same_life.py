@@ -137,6 +137,25 @@ def test_a_life_is_the_same_on_both(make):
     both.check()
 
 
+@pytest.mark.parametrize("make", [perceptron, head_in_sram])
+def test_a_new_class_takes_no_kept_sample_from_others_by_its_first_bout_on_both(make):
+    learner, x, y = make()
+    both = Both(learner)
+    for i in range(60):
+        both.observe(x[i], int(y[i]))
+    both.rehearse(300, RATE)
+    new = both.add_class("new")
+    for i in range(60, 72):
+        both.observe(x[i], new)  # like the others: without room for them, it would take some
+    both.rehearse(60, 4 * RATE)
+    both.check()
+    life = both.learner.life
+    kept = [r for r in life.store.ledger.records.values() if r.label not in (NONE, new)]
+    logits = life.mind.recall(life.store.fetch([r.id for r in kept]))[0]
+    right = logits[:, :new].argmax(1) == [r.label for r in kept]
+    assert right.sum() > 10 and (logits.argmax(1) != new)[right].all()
+
+
 @pytest.mark.parametrize("make", [head_in_flash, head_in_sram])
 def test_a_class_stays_new_if_its_first_bout_is_rolled_back_on_both(make):
     learner, x, _ = make()

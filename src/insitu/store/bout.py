@@ -10,6 +10,7 @@ rehearsing.py says when, and keeps the results.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ import numpy as np
 from insitu.learner.feed import Feed, Source
 from insitu.learner.few import derived_rates, given_rates
 from insitu.learner.rates import Rates
-from insitu.learner.rows import rows_in_use
+from insitu.learner.rows import head_rows, rows_in_use
 from insitu.store.class_rows import room
 from insitu.store.mind import Answer
 from insitu.store.rules import FEWEST_GUARDS, NONE, Guard, is_worse
@@ -125,10 +126,15 @@ def newcomers(life: Life) -> list[int]:
     such classes none: then the others must learn to make room (docs/continual.md). A bout that was rolled back taught
     it nothing: the next one is its first again.
     """
-    taught = {k for k in life.store.ledger.trainees.ids if k != NONE}
-    added = taught & set(life.record.fresh)
     alone = set(life.learner.graphs["predict"].state) == {f"{HEAD}.weight", f"{HEAD}.bias"}
-    return sorted(added) if alone and len(added) == 1 and taught - added else []
+    taught = [k for k in life.store.ledger.trainees.ids if k != NONE]
+    return newcomer(life, taught) if alone else []
+
+
+def newcomer(life: Life, taught: Iterable[int]) -> list[int]:
+    """The only one of these classes that was added and has learned nothing yet, if there is one and there are others."""
+    added = set(taught) & set(life.record.fresh)
+    return sorted(added) if len(added) == 1 and set(taught) - added and head_rows(life.learner) else []
 
 
 def shift_rows(life: Life, rows: list[int], by: float | np.float32) -> None:
@@ -197,7 +203,7 @@ def end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
     """Judge the bout. Returns whether it did harm, and which guards were right before and after."""
     ids = [i for i in bout.guards if i in life.store.ledger.records]
     shift_rows(life, bout.rows, -HANDICAP)
-    for k in bout.rows:
+    for k in bout.rows or newcomer(life, bout.taught):
         shift_rows(life, [k], room(life, k, life.mind.trainee))
     after = life.mind.answers(*_guards(life, ids), life.mind.trainee)
     before = [bout.guards[i] for i in ids]

@@ -15,7 +15,7 @@
 static const float FIRST_RATE = 2.0f; /* times the rate, at the first lesson: it falls to zero, so its mean is the rate */
 static const float ALONE_RATE = 3.0f; /* times that, if one row of the head learns alone */
 enum { SAME, LOST, WON };             /* a guard's answer after the bout; it takes the place of its probability before */
-enum { LEARNING = 1, LEAVING_ROOM = 2 }; /* a row that is alone in its bout */
+enum { LEARNING = 1, LEAVING_ROOM = 2, TOGETHER = 3 }; /* a new row: alone in its bout, at its end, or with all others */
 static const float HANDICAP = 0.5f;   /* of its bias while it learns */
 
 static int32_t next_guard(const life_model *m, int32_t judged)
@@ -90,25 +90,38 @@ static void choose_rows(const life_model *m)
         added += taught && m->classes[k].fresh != 0;
         others += taught && m->classes[k].fresh == 0;
     }
-    m->now->alone = added == 1 && others > 0;
-    for (int32_t k = 0; m->now->alone && k < m->class_count; k++) {
+    m->now->alone = added == 1 && others > 0 ? LEARNING : m->weight ? TOGETHER : 0;
+    for (int32_t k = 0; m->now->alone == LEARNING && k < m->class_count; k++) {
         m->classes[k].fresh += m->classes[k].fresh == 1 && has_trainee(m, k);
     }
-    if (m->now->alone) {
+    if (m->now->alone == LEARNING) {
         m->now->rate *= ALONE_RATE;
         shift_rows(m, HANDICAP);
     }
 }
 
-/* Lessons are over: the row that learned alone takes no kept sample from the others, one recall per slice. Returns 0 when
+/* Has the bout taught one new class, beside others? */
+static int32_t taught_one(const life_model *m)
+{
+    int32_t added = 0, others = 0;
+    for (int32_t k = 0; k < m->class_count; k++) {
+        added += m->classes[k].fresh == 2;
+        others += m->classes[k].fresh == 0 && m->classes[k].steps > 0;
+    }
+    return added == 1 && others > 0;
+}
+
+/* Lessons are over: the row of one new class takes no kept sample from the others, one recall per slice. Returns 0 when
  * that is done. */
 static int32_t make_room(const life_model *m)
 {
     life_now *now = m->now;
     if (now->alone == LEARNING) {
         shift_rows(m, -HANDICAP);
+    }
+    if (now->alone == LEARNING || now->alone == TOGETHER) {
         now->least = FOLLOW_MARGIN;
-        now->alone = LEAVING_ROOM;
+        now->alone = now->alone == LEARNING || taught_one(m) ? LEAVING_ROOM : 0;
     } else if (now->alone && now->cursor < now->count) {
         const float ahead = follow_ahead(m, m->records + now->cursor++, newcomer(m));
         now->least = ahead < now->least ? ahead : now->least;
@@ -222,7 +235,7 @@ static void learn(const life_model *m)
         m->classes[m->records[i].label].fresh = 2;
     }
     m->now->loss = life_learn(m->records[i].label, m->now->rate);
-    if (m->now->alone) {
+    if (m->now->alone == LEARNING) {
         put_back_rows(m);
     }
     m->past->steps++;

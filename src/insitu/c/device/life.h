@@ -60,7 +60,7 @@ typedef struct {
     int32_t phase;       /* of the bout: LIFE_IDLE ... */
     uint32_t left;       /* learning steps of the bout still to do */
     float rate, loss;    /* of the bout; of its last step */
-    int32_t alone;       /* does only the row of the class that was added learn in it? 2: it has learned */
+    int32_t alone;       /* 1: only the row of the class that was added learns in it; 3: all do; 2: that row has learned */
     float least;         /* by which a kept sample is ahead of that row */
     int32_t cursor;      /* record whose turn it is to be recalled */
     rules_votes votes;   /* of its guards */
