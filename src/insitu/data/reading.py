@@ -54,11 +54,21 @@ class Reading:
     pixels: tuple[float, float] = (0.0, 1.0)  # the range that pixels 0..255 are scaled to
     part: str = "train"  # or "test": which part of an .npz that has both
     targets: bool | tuple[str, ...] = False  # labels are not classes but the outputs to learn: columns of these names
+    every: bool | None = None  # is a line that lacks a value an error? None: unless it is to learn from
+
+    @property
+    def gaps(self) -> str:
+        """What lines are that lack a value; "" if there must be none."""
+        every = self.part != "train" if self.every is None else self.every
+        return "" if every else "not learned" if self.part == "train" else "left out"
 
 
 def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] = (0.0, 1.0), part: str = "train",
-                 targets: bool | tuple[str, ...] = False) -> Samples:  # fmt: skip
-    """The samples of a file or folder, shaped and typed for the graph's inputs."""
+                 targets: bool | tuple[str, ...] = False, every: bool | None = None) -> Samples:  # fmt: skip
+    """The samples of a file or folder, shaped and typed for the graph's inputs.
+
+    every       is a line of a table that lacks a value an error? None: unless it is to learn from
+    """
     path = Path(path)
     reader = _folder if path.is_dir() else READERS.get(path.suffix.lower())
     if not path.exists():
@@ -68,7 +78,7 @@ def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] 
             f"unknown kind of data {path.suffix!r}", where=str(path), hint=", ".join(READERS) + ", or a folder"
         )
     try:
-        samples = reader(path, graph, Reading(pixels, part, targets))
+        samples = reader(path, graph, Reading(pixels, part, targets, every))
     except DAMAGED as e:
         raise DataError(f"cannot be read: {e}", where=str(path)) from e
     return counted(samples, str(path))
@@ -139,7 +149,7 @@ def _only(graph: Graph, path: Path) -> Value:
 
 
 def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
-    return table_samples(path, _only(graph, path), graph, how.targets, learn=how.part == "train")
+    return table_samples(path, _only(graph, path), graph, how.targets, gaps=how.gaps)
 
 
 # --- images ---------------------------------------------------------------------------------------------

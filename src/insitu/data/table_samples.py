@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.data.labels import numbered
+from insitu.data.left_out import left_out
 from insitu.data.samples import Samples, fit
 from insitu.data.source import source_of
 from insitu.data.tables import LABEL_HEADINGS, Table, read_table, without_gaps
@@ -21,22 +22,23 @@ from insitu.errors import DataError
 from insitu.graph import Graph, Value
 
 
-def table_samples(path: Path, value: Value, graph: Graph, targets: bool | tuple[str, ...], *, learn: bool) -> Samples:
-    """The samples of a .csv. To learn from, lines that lack a value are left out; otherwise they are an error."""
+def table_samples(path: Path, value: Value, graph: Graph, targets: bool | tuple[str, ...], *, gaps: str) -> Samples:
+    """The samples of a .csv. With `gaps`, labelled lines that lack a value are left out, and a note says that they are
+    so; otherwise they are an error."""
     table, spreading = _read(path, value, graph, targets)
     wanted = target_columns(table, graph, targets) if targets else []
     kept, column = _columns(value, table, graph.columns) if not wanted else (_others(table, graph, wanted), None)
     judged = [*wanted, *([] if column is None else [column])]
-    gaps: tuple[str, ...] = ()
-    if learn and judged and not _channels(value):
-        table, gaps = without_gaps(table, [*kept, *judged])
+    lacking: tuple[str, ...] = ()
+    if gaps and judged and not _channels(value):
+        table, lacking = without_gaps(table, [*kept, *judged], gaps)
     x = table.numbers(kept)
     labels, names = (None, ()) if column is None else _labels(table, column, bool(targets))
     labels, names = (table.numbers(wanted), table.names(wanted)) if wanted else (labels, names)
     if x.ndim == 2 and x.shape[1] in _channels(value):
         x, labels = windows(value, x, labels, str(path), source_of(graph).overlap)
     left = [h.strip() for c, h in enumerate(table.heading) if c not in (*kept, *wanted, column)]
-    notes = (table.style.words, f"columns left out: {', '.join(left)}" if left else "", *spreading, *gaps)
+    notes = (table.style.words, f"columns left out: {', '.join(left)}" if left else "", *spreading, *lacking)
     return Samples((fit(value, x, str(path)),), labels, names, path.name, tuple(filter(None, notes)),
                    table.names(kept))  # fmt: skip
 
@@ -53,7 +55,8 @@ def _columns(value: Value, table: Table, known: tuple[str, ...]) -> tuple[list[i
     """The columns of the input, and that of the label. If the model knows names, a heading must have them."""
     if known and table.heading:
         kept = table.places(known)
-        others = [c for c in range(table.width) if c not in kept]
+        idle = left_out(table)  # teach does not learn from them
+        others = [c for c in range(table.width) if c not in (*kept, *idle)]
         last = others[0] if others == [table.width - 1] else None
         return kept, next((c for c in others if table.heading[c].strip().lower() in LABEL_HEADINGS), last)
     column = _label_column(value, table.heading, table.width)

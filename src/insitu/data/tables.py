@@ -108,8 +108,8 @@ class Table:
         return found
 
 
-def without_gaps(whole: Table, columns: list[int]) -> tuple[Table, tuple[str, ...]]:
-    """The table without lines that lack a value, and a note on them; an error if half of the lines do."""
+def without_gaps(whole: Table, columns: list[int], so: str = "not learned") -> tuple[Table, tuple[str, ...]]:
+    """The table without lines that lack a value, and a note that they are `so`; an error if half of the lines do."""
     table = whole.complete(columns)
     count, all_of_them = len(whole.rows) - len(table.rows), len(whole.rows)
     if 2 * count > all_of_them:
@@ -117,7 +117,7 @@ def without_gaps(whole: Table, columns: list[int]) -> tuple[Table, tuple[str, ..
         name = f"{emptiest + 1} ({whole.heading[emptiest].strip()})" if whole.heading else f"{emptiest + 1}"
         what = f"lacks a value in {count:,} of {all_of_them:,} lines, most often in column {name}"
         raise DataError(what, where=str(whole.path), hint="remove that column, or fill its values in")
-    return table, (f"{count:,} of {all_of_them:,} lines lack a value: not learned",) if count else ()
+    return table, (f"{count:,} of {all_of_them:,} lines lack a value: {so}",) if count else ()
 
 
 def _listed(names: Sequence[str]) -> str:

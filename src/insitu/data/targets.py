@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from insitu.data.left_out import left_out
 from insitu.data.tables import Table
 from insitu.errors import DataError
 from insitu.graph import Graph
@@ -21,7 +22,8 @@ def target_columns(table: Table, graph: Graph, named: bool | tuple[str, ...]) ->
     if len(headed) == wanted:
         return headed
     inputs = table.places(graph.columns) if graph.columns and table.heading else []
-    free = [c for c in range(table.width) if c not in inputs]
+    idle = left_out(table) if inputs else []
+    free = [c for c in range(table.width) if c not in (*inputs, *idle)]
     last = free[-wanted:] if len(free) - (0 if inputs else into) == wanted else []
     return last if all(map(table.all_numbers, last)) else []
 

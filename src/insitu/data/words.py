@@ -7,7 +7,6 @@ elsewhere (table_samples.py, teach/material.py).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from insitu.data.left_out import undated
 from insitu.data.tables import LABEL_HEADINGS, MISSING, Style, Table
 from insitu.errors import DataError
 from insitu.graph.classes import of_columns
 
 MOST = 64  # different words of a column; more are names or numbers of things, from which nothing general is learned
-
-# a date of year, month and day in any order, with or without a time; or a time with minutes
-DATE = re.compile(r"\s*(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ,].*)?|\d{1,2}:\d{2}(:\d{2}.*)?)\s*$")
 
 Words = dict[int, list[str]]  # of each column of words, by its position
 
@@ -35,7 +32,7 @@ def spread(table: Table, known: Sequence[str] = (), *, labelled: bool,
     """
     if not of_columns(_names(table)):
         return table, ()  # without a name for each column, new rows could not be read the same way
-    table, left = (table, ()) if known else _undated(table)
+    table, left = (table, ()) if known else undated(table)
     every = {} if known else _found(table)
     label = _label(table, every, size) if labelled else None
     words = _known(table, known) if known else _learnable(table, every, label)
@@ -79,24 +76,6 @@ def _found(table: Table) -> Words:
     """The columns in which no cell is a number."""
     each = {c: _words(table, c) for c in range(table.width)}
     return {c: words for c, words in each.items() if words}
-
-
-def _undated(table: Table) -> tuple[Table, tuple[str, ...]]:
-    """The table without columns of dates and times: nothing that holds tomorrow is learned from them."""
-    names = _names(table)
-    dated = [c for c in range(table.width) if names[c].lower() not in LABEL_HEADINGS and _all_dates(table, c)]
-    if not dated or len(dated) == table.width:
-        return table, ()
-    kept = [c for c in range(table.width) if c not in dated]
-    rows = [[row[c] for c in kept] for row in table.rows]
-    told = ", ".join(names[c] for c in dated)
-    made = replace(table, heading=[table.heading[c] for c in kept], rows=rows)
-    return made, (f"dates and times are not learned from: {told}",)
-
-
-def _all_dates(table: Table, column: int) -> bool:
-    cells = [cell for cell in table.column(column) if cell.lower() not in MISSING]
-    return bool(cells) and all(DATE.match(cell) for cell in cells)
 
 
 def _learnable(table: Table, found: Words, label: int | None) -> Words:

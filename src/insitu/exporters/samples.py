@@ -14,6 +14,7 @@ MOST = 200
 
 def compared(graph: Graph, data=None) -> list[tuple[np.ndarray, ...]]:
     """One tuple of inputs per sample, each with a first axis of one."""
-    inputs = (drawn(graph, 0) if data is None else as_samples(data, graph)).inputs
+    # only the inputs matter: whatever the labels are, they are no classes here
+    inputs = (drawn(graph, 0) if data is None else as_samples(data, graph, targets=True, every=False)).inputs
     count = min(len(inputs[0]), COMPARED if data is None else MOST)
     return [tuple(x[i : i + 1] for x in inputs) for i in range(count)]

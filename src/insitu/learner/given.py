@@ -32,7 +32,7 @@ def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", namin
     if labels:
         check_width(pair(x)[1] if y is None else y, out.shape[-1])
     x, y = pair(x) if y is None else (x, y)
-    data = as_samples(x, graph, labels=y, targets=not labels, part=part)
+    data = as_samples(x, graph, labels=y, targets=not labels, part=part, every=False)
     if not labels:
         return with_targets(data, out)
     data = by_number(data, graph.classes)

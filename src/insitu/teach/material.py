@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.data.images import IMAGES
+from insitu.data.left_out import left_out, uncounted
 from insitu.data.tables import LABEL_HEADINGS, Table, read_table, without_gaps
 from insitu.data.words import spread
 from insitu.errors import DataError
@@ -125,7 +126,8 @@ def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Mater
     """The column headed `label` (or `class`, `target`), or the last one; the others are numbers, or words."""
     if path.suffix.lower() != ".csv":
         raise DataError(f"unknown kind of data {path.suffix!r}", where=str(path), hint=NEEDED)
-    whole, spreading = spread(read_table(path), columns, labelled=True)
+    table, counters = (read_table(path), ()) if columns else uncounted(read_table(path))
+    whole, spreading = spread(table, columns, labelled=True)
     inputs, column = _columns(whole, columns)
     table, gaps = without_gaps(whole, [*inputs, column])
     words = table.column(column)
@@ -133,7 +135,8 @@ def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Mater
     labels = np.array([names.index(w) for w in words], np.int64)
     keys = [",".join(row[c].strip() for c in (*inputs, column)) for row in table.rows]
     made = Material(path, TABLE, names, labels, np.zeros(len(labels), bool), _marks(keys, keys), keys,
-                    rows=_finite(table, inputs), columns=table.names(inputs), notes=(*spreading, *gaps))  # fmt: skip
+                    rows=_finite(table, inputs), columns=table.names(inputs),
+                    notes=(*counters, *spreading, *gaps))  # fmt: skip
     if before.kind == QUANTITIES if before else len(names) > max(MOST_CLASSES, len(words) // FEWEST):
         return _quantities(made, table, column)
     if before is None:
@@ -169,7 +172,8 @@ def _columns(table: Table, known: tuple[str, ...]) -> tuple[list[int], int]:
     """The columns of the inputs, by name if they are known; and that of the label."""
     heading = [h.strip().lower() for h in table.heading]
     inputs = table.places(known) if known and heading else list(range(table.width))
-    free = [c for c in range(table.width) if c not in inputs] if known and heading else inputs
+    idle = left_out(table) if known and heading else []
+    free = [c for c in range(table.width) if c not in (*inputs, *idle)] if known and heading else inputs
     headed = [c for name in LABEL_HEADINGS for c in free if heading and heading[c] == name]
     label = (headed or free or [table.width - 1])[0 if headed else -1]
     return [c for c in inputs if c != label], label
