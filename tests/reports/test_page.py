@@ -18,13 +18,13 @@ from insitu.errors import DataError
 from insitu.learner import History
 from insitu.reports.html import page
 from insitu.reports.html_answers import milliseconds
-from insitu.reports.html_charts import loss_curve
+from insitu.reports.html_charts import loss_curve, shortened
 from insitu.reports.html_data import Group, Memory, Piece, Score
 from insitu.reports.needs import Needs, large_boards, named_costs, room
 from insitu.reports.outcome import Outcome, weakest
-from insitu.reports.page import first_board, outcome, report_of
+from insitu.reports.page import About, first_board, outcome, report_of
 from insitu.terminal.wording import in_shell
-from tests.learners import data, imported, learner
+from tests.learners import data, imported, learner, mlp
 from tests.reports.test_html import Page, needs_browser, shown_by_chromium
 
 QUESTIONS = ("Does it fit?", "How accurate is it?", "How fast is it?", "What to do next?")
@@ -85,6 +85,30 @@ def test_a_regression_is_measured_by_its_error_output_by_output(tmp_path):
     error = ((made.predict(x) - x[:, :4]) ** 2).mean()
     assert found.numbers["score-0-after"] == pytest.approx(error) and "output 3" in text
     assert "confusion" not in text.split("</style>")[1]
+    assert f"{error**0.5:.4g}" in text and "usual error" in text and "of the variance" in text
+    explained = 1 - error / x[:, :4].var()
+    assert f"explains {explained:.1%} of the variance" in text
+
+
+def test_short_headings_of_classes_are_all_different():
+    assert shortened(["approve", "refer", "refuse"]) == ["app", "refe", "refu"]
+    assert shortened(["red car", "red cat", "ref", "refer"]) == ["red car", "red cat", "ref", "refe"]
+
+
+def test_a_page_names_the_files_that_were_written():
+    about = About("loans", "loans.insitu", "build")
+    made = insitu.compile(imported(), precision="float", scheme="head", board="nrf52840")
+    made.fit(*data(), epochs=1, rate=0.05)
+    with in_shell():
+        found = report_of(made, made.history, about=about)
+        unknown = report_of(made, made.history)
+    assert found.title == "loans" and "insitu run build" in found.next[-1] and "insitu compile" not in found.next[-1]
+    assert "Write its folder: insitu compile NAME.insitu --board nrf52840 -o build" in unknown.next[-1]
+
+
+def test_one_output_is_one_output():
+    made = learner(module=mlp(classes=1), classes=None, head_init=None, recipe=insitu.Recipe(loss="mse"))
+    assert report_of(made).summary.startswith("1 output; ")
 
 
 def test_several_yes_or_no_outputs_have_an_accuracy_each():

@@ -171,21 +171,23 @@ def run(arguments) -> int:
         written = write(learner, arguments.output, deployed)
         report |= {"output": str(arguments.output), "files": len(written)}
     if arguments.report:
-        write_report(learner, samples, arguments.report)
+        write_report(learner, samples, arguments)
         report |= {"report": str(arguments.report)}
     show(arguments, to_text(report), report)
     return 0
 
 
-def write_report(learner, samples, path: Path) -> None:
+def write_report(learner, samples, arguments) -> None:
     """The page about what was compiled; if it has learned, measured on the given samples."""
     from insitu.reports.html import write_page
-    from insitu.reports.page import outcome, report_of
+    from insitu.reports.page import FILE, About, outcome, report_of
 
     found = None
     if samples is not None and samples.labels is not None and learner.learned:
         found = outcome(learner, learner.samples(samples, part="test"), name="samples of --data")
-    write_page(report_of(learner, None, found), path)
+    file = str(arguments.model) if Path(arguments.model).suffix == ".insitu" else FILE
+    about = About(file=file, folder=str(arguments.output or ""))
+    write_page(report_of(learner, None, found, about=about), arguments.report)
 
 
 def check_measured(board: str) -> None:

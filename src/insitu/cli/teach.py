@@ -60,7 +60,7 @@ def run(arguments) -> int:
         taught.learner.write(arguments.build)
         written.append(arguments.build)
     report = arguments.report or output.with_suffix(".html")
-    written.append(taught.learner.report(report, test=taught.test if taught.tested else None))
+    written.append(_page(taught, report, arguments, output))
     failed = _exported(taught.learner, arguments.export, written) if arguments.export else None
     names = [str(path) for path in written]
     show(arguments, "\n".join([str(taught), "", *(f"written to {name}" for name in names)]),
@@ -68,6 +68,14 @@ def run(arguments) -> int:
     if failed is not None:
         raise failed
     return 0
+
+
+def _page(taught, path: Path, arguments, output: Path) -> Path:
+    from insitu.reports.page import About, write_report
+
+    data = arguments.data.resolve()
+    about = About(data.stem if data.is_file() else data.name, str(output), str(arguments.build or ""))
+    return write_report(taught.learner, path, test=taught.test if taught.tested else None, about=about)
 
 
 def _exported(learner, target: Path, written: list[Path]) -> Error | None:

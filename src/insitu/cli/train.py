@@ -101,7 +101,7 @@ def run(arguments) -> int:
     if arguments.save_model:
         learned_model(learner).save(arguments.save_model)
     if arguments.report:
-        write_report(learner, history, tests, first, arguments.report)
+        write_report(learner, history, tests, first, arguments)
     written = [str(path) for path in (arguments.output, arguments.save_model, arguments.report) if path]
     report = {
         **describe(learner), **summary(history), "before": before, "written": written,
@@ -127,13 +127,14 @@ def measured_on(learner, training: Samples, test: Samples | None):
     return samples, outcome(learner, samples, name="training samples" if test is None else "test samples")
 
 
-def write_report(learner, history, samples: Samples, first, path: Path) -> None:
+def write_report(learner, history, samples: Samples, first, arguments) -> None:
     """The page about this training."""
     from insitu.reports.html import write_page
-    from insitu.reports.page import outcome, report_of
+    from insitu.reports.page import FILE, About, outcome, report_of
 
     found = outcome(learner, samples, first.after, first.name)
-    write_page(report_of(learner, history, found), path)
+    about = About(file=str(arguments.output or FILE))
+    write_page(report_of(learner, history, found, about=about), arguments.report)
 
 
 def fit(learner, training: Samples, test: Samples | None, arguments, progress):

@@ -56,7 +56,7 @@ def accuracy(report: RunReport) -> str:
         return answer(question, "Not measured", "No labelled samples were given to test on.")
     first, *rest = report.scores
     others = [f"{escape(s.name)}: {span(s, f'score-{i}')}" for i, s in enumerate(rest, 1)]
-    about = f"{change(first)}{counted(first)}"
+    about = f"{change(first)}{explained(first)}{counted(first)}"
     return answer(question, span(first, "score-0"), about, *others, kind="first")
 
 
@@ -70,12 +70,16 @@ def counted(score: Score) -> str:
 
 
 def span(score: Score, name: str) -> str:
-    """Before and after, or only one of them."""
-    text = "{:.1%}".format if score.measure == "accuracy" else "{:.4g}".format
+    """Before and after, or only one of them. A squared error is shown as its root, in the unit of the targets."""
+    text = "{:.1%}".format if score.measure == "accuracy" else lambda v: f"{v**0.5:.4g}"
     known = [(v, n) for v, n in ((score.before, "before"), (score.after, "after")) if v is not None]
     arrow = '<span aria-label="became"> &rarr; </span>'
-    word = "" if score.measure == "accuracy" else "error "
+    word = "" if score.measure == "accuracy" else "usual error "
     return word + arrow.join(figure(v, text(v), f"{name}-{n}") for v, n in known)
+
+
+def explained(score: Score) -> str:
+    return "" if score.explained is None else f"explains {score.explained:.1%} of the variance, "
 
 
 def change(score: Score) -> str:
@@ -86,7 +90,7 @@ def change(score: Score) -> str:
         gain, words = score.after - score.before, f"{100 * (score.after - score.before):+.1f} points"
     else:
         gain = score.before - score.after
-        words = f"{100 * (score.after / score.before - 1):+.0f} %" if score.before else ""
+        words = f"{100 * ((score.after / score.before) ** 0.5 - 1):+.0f} %" if score.before else ""
     return f'<span class="{"gain" if gain > 0 else "loss" if gain < 0 else ""}">{words}</span>, ' if words else ""
 
 

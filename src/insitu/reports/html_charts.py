@@ -316,7 +316,12 @@ def group_table(groups: Sequence[Group], measure: str, most: int = 12) -> str:
     )
     rest = len(groups) - most
     caption = f"the {most} worst of {len(groups):,} {what}es" if rest > 0 and what == "class" else f"by {what}"
-    heads = (what, "samples", *(["before"] if before else []), "after" if before else measure)
+    heads = (
+        what,
+        "samples",
+        *(["before"] if before else []),
+        "after" if before else "accuracy" if measure == "accuracy" else "usual error",
+    )
     head = "".join(f'<th scope="col"{" class=n" if i else ""}>{h}</th>' for i, h in enumerate(heads))
     return (
         f'<table class="groups" id="groups"><caption>{caption}</caption><thead><tr>{head}</tr></thead>'
@@ -325,7 +330,8 @@ def group_table(groups: Sequence[Group], measure: str, most: int = 12) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    """The root of a squared error, in the unit of the targets."""
+    return "-" if value is None else f"{value**0.5:.4g}"
 
 
 def mistake_table(mistakes: Sequence[Mistake]) -> str:
@@ -342,7 +348,7 @@ def mistake_table(mistakes: Sequence[Mistake]) -> str:
 
 def confusion_table(found: Confusion, which: str, name: str) -> str:
     counts = getattr(found, which)
-    short = [_short(label) for label in found.labels]
+    short = shortened(found.labels)
     head = "".join(
         f'<th scope="col"><abbr title="{escape(n)}">{escape(s)}</abbr></th>' for s, n in zip(short, found.labels)
     )
@@ -364,6 +370,15 @@ def _confusion_row(label: str, i: int, row: Sequence[int]) -> str:
         for j, n in enumerate(row)
     )
     return f'<tr><th scope="row" title="{escape(label)}">{escape(label)}</th>{cells}</tr>'
+
+
+def shortened(labels: Sequence[str]) -> list[str]:
+    """A short heading for each, all different: those that would be the same are as long as it takes."""
+    short = [_short(label) for label in labels]
+    for letters in range(4, max(map(len, labels), default=0) + 1):
+        twins = {s for s in short if short.count(s) > 1}
+        short = [label[:letters] if s in twins else s for s, label in zip(short, labels)]
+    return short
 
 
 def _short(label: str) -> str:

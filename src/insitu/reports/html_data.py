@@ -55,6 +55,12 @@ class Score:
     after: float | None
     samples: int
     measure: str = "accuracy"  # the share that is right; or "error", the mean squared error
+    spread: float | None = None  # of an error: the variance of the targets, which is the error of their mean
+
+    @property
+    def explained(self) -> float | None:
+        """The share of the targets' variance that the outputs explain."""
+        return 1 - self.after / self.spread if self.spread and self.after is not None else None
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ class Outcome:
     def score(self) -> Score:
         measured = MEASURES[self.loss][1]
         first = None if self.before is None else measured(self.before, self.labels)
-        return Score(self.name, first, measured(self.after, self.labels), len(self.labels), self.measure)
+        spread = None if self.measure == "accuracy" else float(np.var(self.labels))
+        return Score(self.name, first, measured(self.after, self.labels), len(self.labels), self.measure, spread)
 
     @property
     def exclusive(self) -> bool:

@@ -5,6 +5,7 @@ html.py draws. Nothing is trained here; with a board that can be emulated, instr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,25 @@ from insitu.terminal.wording import either
 
 SUFFIXES = (".html", ".htm")
 NAMES = 40  # of classes, shown
+FILE = "NAME.insitu"
 FEW = 100  # samples below which a measured accuracy says little
 
 
-def write_report(learner: Learner, path: str | Path, *, test: Any = None) -> Path:
+@dataclass(frozen=True)
+class About:
+    """What the caller knows about a learner and the page does not: what it is called, and where it was written."""
+
+    title: str = ""
+    file: str = FILE
+    folder: str = ""  # of its program
+
+
+def write_report(learner: Learner, path: str | Path, *, test: Any = None, about: About | None = None) -> Path:
     """The page about a learner: `test` samples, or those that the last fit was tested on."""
     check_page(path)
     samples = learner.tests if test is None else learner.samples(*pair(test), part="test")
     found = None if samples is None else outcome(learner, samples)
-    return write_page(report_of(learner, learner.history, found), path)
+    return write_page(report_of(learner, learner.history, found, about=about), path)
 
 
 def check_page(path: str | Path) -> Path:
@@ -63,8 +74,9 @@ def outcome(learner: Learner, samples: Samples, before: np.ndarray | None = None
 
 
 def report_of(learner: Learner, history: History | None = None, found: Outcome | None = None,
-              counted: Layers | None = None) -> RunReport:  # fmt: skip
+              counted: Layers | None = None, about: About | None = None) -> RunReport:  # fmt: skip
     """The data of the page."""
+    about = about or About()
     needs = needs_of(learner, counted)
     by_layer, unit = costs(learner, needs)
     step, predict = needs.instructions(history.batch if history and not history.in_float else learner.batch)
@@ -72,9 +84,9 @@ def report_of(learner: Learner, history: History | None = None, found: Outcome |
     scores = (found.score(),) if found else measured(learner, history)
     groups = found.groups() if found else ()
     return RunReport(
-        title=learner.graphs["predict"].name, summary=summary(learner), device=where(learner, needs), scores=scores,
-        sram=needs.sram, flash=needs.flash, arena=plan and memory_map(plan), costs=by_layer, unit=unit,
-        step_instructions=step, predict_instructions=predict,
+        title=about.title or learner.graphs["predict"].name, summary=summary(learner),
+        device=where(learner, needs), scores=scores, sram=needs.sram, flash=needs.flash,
+        arena=plan and memory_map(plan), costs=by_layer, unit=unit, step_instructions=step, predict_instructions=predict,
         estimate=estimate(step, needs.board) if needs.board and step is not None else None,
         losses=tuple(np.concatenate(history.losses).tolist()) if history and history.losses else (),
         steps_an_epoch=len(history.losses[0]) if history and history.losses else 1,
@@ -82,7 +94,7 @@ def report_of(learner: Learner, history: History | None = None, found: Outcome |
         facts=facts(learner, history, needs), speed=None if needs.board else speed(learner),
         epochs={name: tuple(v) for name, v in columns(history).items()} if history else {},
         groups=groups, mistakes=found.mistakes() if found else (),
-        next=advice(learner, history, scores, groups, needs), notes=tuple(history.notes) if history else (),
+        next=advice(learner, history, scores, groups, needs, about), notes=tuple(history.notes) if history else (),
         room="" if needs.board else room(needs),
     )  # fmt: skip
 
@@ -103,7 +115,8 @@ def measured(learner: Learner, history: History | None) -> tuple[Score, ...]:
 def summary(learner: Learner) -> str:
     """What is trained, in a sentence."""
     parts, graph = learner.parts, learner.graphs["predict"]
-    classes = f"{learner.classes:,} {'classes' if learner.measure == 'accuracy' else 'outputs'}"
+    one, several = ("class", "classes") if learner.measure == "accuracy" else ("output", "outputs")
+    classes = f"{learner.classes:,} {one if learner.classes == 1 else several}"
     if parts is None:
         return f"{classes}; the program of a board's folder."
     trained = sum(a.size for a in graph.state.values())
@@ -149,14 +162,14 @@ def class_words(learner: Learner) -> str:
 
 
 def advice(learner: Learner, history: History | None, scores: tuple[Score, ...], groups: tuple[Group, ...],
-           needs: Needs) -> tuple[str, ...]:  # fmt: skip
+           needs: Needs, about: About) -> tuple[str, ...]:  # fmt: skip
     """At most four things, the most useful first."""
     fresh = history is None and not learner.learned
     found = [
         f"Teach it: {either(shell='insitu train MODEL --data FILE -o NAME.insitu', python='learner.fit(x, y)')}"
         if fresh else "",
         test_advice(scores), class_advice(scores, groups), (needs.lowering or {}).get("advice", ""),
-        *board_advice(learner, needs, fresh),
+        *board_advice(learner, needs, fresh, about),
     ]  # fmt: skip
     return tuple(words for words in found if words)[:4]
 
@@ -180,16 +193,16 @@ def class_advice(scores: tuple[Score, ...], groups: tuple[Group, ...]) -> str:
 USUAL = "nrf52840"
 
 
-def first_board(needs: Needs) -> str:
+def first_board(needs: Needs, file: str = FILE) -> str:
     """How to put it on a board that is large enough, the usual one if it is."""
     large = [board.name for board in large_boards(needs)]
     if large:
         name = USUAL if USUAL in large else large[0]
-        shell = f"insitu compile NAME.insitu --board {name} -o build"
+        shell = f"insitu compile {file} --board {name} -o build"
         how = either(shell=shell, python=f'learner.on("emulator", board="{name}")')
         return f"Put it on a board: {how}"
     largest = max(boards().values(), key=lambda board: board.sram.bytes + board.flash.bytes).name
-    shell = f"insitu compile NAME.insitu --board {largest} --prefer memory"
+    shell = f"insitu compile {file} --board {largest} --prefer memory"
     how = either(shell=shell, python=f'insitu.compile(..., board="{largest}", prefer="memory")')
     return (
         f"Make it smaller for a board: {how} lowers what it takes, and says what still does not fit; int8 and a scheme "
@@ -197,11 +210,13 @@ def first_board(needs: Needs) -> str:
     )
 
 
-def board_advice(learner: Learner, needs: Needs, fresh: bool) -> list[str]:
+def board_advice(learner: Learner, needs: Needs, fresh: bool, about: About) -> list[str]:
     if needs.board is None:
-        return [] if fresh else [first_board(needs)]
+        return [] if fresh else [first_board(needs, about.file)]
     if learner.site.manifest:
         return []
-    shell = f"insitu compile NAME.insitu --board {needs.board.name} -o build"
+    if about.folder:
+        return [f"Let the board learn, on this machine: insitu run {about.folder}"]
+    shell = f"insitu compile {about.file} --board {needs.board.name} -o build"
     how = either(shell=shell, python='learner.write("build")')
     return [f"Write its folder: {how}; then insitu run build"]
