@@ -86,7 +86,8 @@ def report_of(learner: Learner, history: History | None = None, found: Outcome |
     return RunReport(
         title=about.title or learner.graphs["predict"].name, summary=summary(learner),
         device=where(learner, needs), scores=scores, sram=needs.sram, flash=needs.flash,
-        arena=plan and memory_map(plan), costs=by_layer, unit=unit, step_instructions=step, predict_instructions=predict,
+        arena=plan and memory_map(plan), costs=by_layer, unit=unit,
+        step_instructions=step, predict_instructions=predict,
         estimate=estimate(step, needs.board) if needs.board and step is not None else None,
         losses=tuple(np.concatenate(history.losses).tolist()) if history and history.losses else (),
         steps_an_epoch=len(history.losses[0]) if history and history.losses else 1,

@@ -132,7 +132,7 @@ def newcomers(life: Life) -> list[int]:
 
 
 def newcomer(life: Life, taught: Iterable[int]) -> list[int]:
-    """The only one of these classes that was added and has learned nothing yet, if there is one and there are others."""
+    """The only one of these classes that was added and has learned nothing yet, if there is one beside others."""
     added = set(taught) & set(life.record.fresh)
     return sorted(added) if len(added) == 1 and set(taught) - added and head_rows(life.learner) else []
 
