@@ -87,7 +87,7 @@ def test_a_rule_is_one_of_three_and_needs_a_store():
 
 
 def test_a_bout_that_was_rolled_back_says_why():
-    from insitu.store.bout import harm
+    from insitu.store.verdict import harm
 
     assert harm(0, 3) == "what it learned was no longer finite"
     assert harm(1, 0) == "1 guard went wrong, 0 went right"

@@ -147,6 +147,9 @@ def lead(learner, life, arguments) -> None:
     if arguments.forget_unlabelled:
         say(f"{life.forget_unlabelled():,} samples without a label dropped")
     if arguments.add_class:
+        from insitu.store.verdict import note_missing_on
+
+        note_missing_on(life)
         life.add_class(arguments.add_class)
     if any(life.names):
         learner.rename(life.names)

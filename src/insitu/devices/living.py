@@ -272,4 +272,5 @@ def outcome(statistics: Mapping[str, Any]) -> str:
         return "no bout yet"
     if statistics["guards"] < 4:
         return f"{statistics['guards']} guards: too few to judge a bout"
-    return f"{statistics['right']} of {statistics['guards']} guards right"
+    change = f"{statistics['lost']} went wrong in the last bout, {statistics['won']} went right"
+    return f"{statistics['right']} of {statistics['guards']} guards right; {change}"

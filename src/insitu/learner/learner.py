@@ -32,6 +32,7 @@ from insitu.learner.places import HOST, Patience
 from insitu.learner.pupils import Views
 from insitu.learner.rows import ready, warn_of_newcomer
 from insitu.ops.update import COUNTERS
+from insitu.terminal.colour import say
 from insitu.terminal.interrupts import patient
 from insitu.terminal.progress import Report, bar, stoppable
 from insitu.training.train import has_targets
@@ -250,6 +251,8 @@ class Learner(Owner):
 
     def observe(self, x: Any, label: Any = None) -> Any:
         """Keep what the device sees, with a label or without; returns the id of the sample, or a list of ids."""
+        if self._life is None and living_on(self.device) is None:
+            say("note: samples are kept in memory, and gone when this process ends; keep(FOLDER) before keeps them")
         return self.life.observe(x, label)
 
     def label(self, id: int, label: Any) -> bool:

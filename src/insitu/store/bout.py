@@ -22,7 +22,8 @@ from insitu.learner.rates import Rates
 from insitu.learner.rows import head_rows, rows_in_use
 from insitu.store.class_rows import room
 from insitu.store.mind import Answer
-from insitu.store.rules import FEWEST_GUARDS, NONE, Guard, is_worse
+from insitu.store.rules import NONE, Guard, is_worse
+from insitu.store.verdict import Verdict, unseen_harm
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE
@@ -199,8 +200,8 @@ def some(life: Life, bout: Bout, count: int) -> None:
     bout.done += count
 
 
-def end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
-    """Judge the bout. Returns whether it did harm, and which guards were right before and after."""
+def end(life: Life, bout: Bout) -> Verdict:
+    """Judge the bout."""
     ids = [i for i in bout.guards if i in life.store.ledger.records]
     shift_rows(life, bout.rows, -HANDICAP)
     for k in bout.rows or newcomer(life, bout.taught):
@@ -210,28 +211,19 @@ def end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
     broken = any(not np.isfinite(a).all() for a in life.mind.trainee.state().values() if a.dtype.kind == "f")
     kept = [life.store.ledger.records[i] for i in ids]
     votes = [Guard(b.right, a.right, r.uses > 0, b.sure, a.sure, r.label) for b, a, r in zip(before, after, kept)]
-    return broken or is_worse(votes), [b.right for b in before], [a.right for a in after]
+    right = ([v.before for v in votes], [v.after for v in votes])
+    return Verdict(
+        broken or is_worse(votes), *right, [life.word(r.label) for r in kept], unseen_harm(life, bout.taught)
+    )
 
 
-def harm(lost: int, won: int) -> str:
-    """Why a bout was rolled back: so many guards went wrong, and so many went right."""
-    if not lost:
-        return "what it learned was no longer finite"
-    newer = "; guards that had judged no bout before count only when they go wrong" if won >= lost else ""
-    return f"{lost} guard{'s' * (lost > 1)} went wrong, {won} went right{newer}"
-
-
-def result(bout: Bout, steps: int, judged: tuple[bool, list[bool], list[bool]] | None, **more) -> Rehearsed:
+def result(bout: Bout, steps: int, judged: Verdict | None, **more) -> Rehearsed:
     """What to tell about this call."""
     loss = sum(bout.losses) / steps if steps else None
     found = Rehearsed(steps=steps, finished=judged is not None, loss=loss, **more)
     if judged is None:
         return found
-    worse, before, after = judged
-    lost, won = (sum(x and not y for x, y in pairs) for pairs in (zip(before, after), zip(after, before)))
-    found = replace(found, rolled_back=worse, guards=len(after), lost=lost)
-    if after:
-        found = replace(found, before=float(np.mean(before)), after=float(np.mean(after)))
-    few = f"only {len(after)} guards: nothing can be judged yet" if len(after) < FEWEST_GUARDS else ""
-    words = harm(lost, won) if worse else few
-    return replace(found, note="; ".join(filter(None, (found.note, words))))
+    found = replace(found, rolled_back=judged.worse, guards=len(judged.after), lost=judged.lost.total())
+    if judged.after:
+        found = replace(found, before=float(np.mean(judged.before)), after=float(np.mean(judged.after)))
+    return replace(found, note="; ".join(filter(None, (found.note, judged.words))))

@@ -42,6 +42,7 @@ from insitu.store.rules import NONE, TYPICAL, is_id, why_missing
 from insitu.store.spread import Spread, spread_bytes
 from insitu.store.statistics import statistics
 from insitu.store.typical import Newcomer, head_alone, spared
+from insitu.store.verdict import note_missing
 from insitu.training.head import UNUSED
 
 if TYPE_CHECKING:
@@ -213,6 +214,7 @@ class Life:
             if head_rows(self.learner) is None:
                 raise DataError("only a float head can take another class", hint='insitu.compile(..., head="float")')
             self.catch_up()
+            note_missing(self)
             wide = self.learner.classes
             row = add_class(self.learner, name)
             if self.learner.classes != wide:

@@ -21,11 +21,12 @@ from insitu.errors import DataError
 from insitu.learner.feed import Feed, plain
 from insitu.learner.few import derived_rates
 from insitu.learner.rows import class_number
-from insitu.store.bout import LEAST, MOST, PASSES, PROBES, Rehearsed, harm
+from insitu.store.bout import LEAST, MOST, PASSES, PROBES, Rehearsed
 from insitu.store.budget import Budget
 from insitu.store.export import export_board
 from insitu.store.rehearsing import check_asked
 from insitu.store.rules import is_id, why_missing
+from insitu.store.verdict import harm, note_missing_on
 from insitu.terminal.wording import option
 from insitu.training.train import BODY_RATE
 
@@ -93,6 +94,7 @@ class BoardLife:
     # classes ----------------------------------------------------------------------------------
 
     def add_class(self, name: str) -> int:
+        note_missing_on(self.board)
         return self.board.add_class(name)
 
     def forget(self, name: str | int) -> int:

@@ -14,6 +14,7 @@ from insitu.data.arguments import number, optional
 from insitu.store import bout as bouts
 from insitu.store.bout import CHUNK, Bout, Rehearsed
 from insitu.store.power import refusal
+from insitu.store.verdict import Verdict
 
 if TYPE_CHECKING:
     from insitu.store.life import Life
@@ -77,10 +78,10 @@ def _some(life: Life, bout: Bout, limit: Limit) -> Rehearsed:
     return bouts.result(bout, bout.done - first, judged, seconds=seconds, energy_mj=spent, note=why)
 
 
-def _end(life: Life, bout: Bout) -> tuple[bool, list[bool], list[bool]]:
+def _end(life: Life, bout: Bout) -> Verdict:
     """Take over a finished bout, or drop it."""
-    judged = worse, before, after = bouts.end(life, bout)
-    record = life.record
+    judged, record = bouts.end(life, bout), life.record
+    worse, before, after = judged.worse, judged.before, judged.after
     life.used |= set(life.store.ledger.judged(bout.guards))
     record.bout, record.bouts = None, record.bouts + 1
     record.rolled_back += worse
