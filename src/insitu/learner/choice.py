@@ -56,6 +56,7 @@ class Choice:
     score: Score
     helps: bool
     part: float = 1.0  # of the way from start to end that counts
+    learned: float = np.inf  # the loss of the trial's own samples at its end
 
 
 def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool, whole: bool = False,
@@ -163,7 +164,7 @@ def careful(trials: Trials, rates: Rates, before: Score) -> Choice:
 
 def _made(rates: Rates, tried: Tried, before: Score, errors: float, whole: bool) -> Choice:
     part = 1.0 if whole else enough(tried.parts, errors)
-    return Choice(rates, tried.parts[part], helps(tried.parts[part], before), part)
+    return Choice(rates, tried.parts[part], helps(tried.parts[part], before), part, tried.learned)
 
 
 def enough(parts: Mapping[float, Score], errors: float) -> float:

@@ -69,20 +69,27 @@ def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report)
 
 
 def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> History:
-    """Train as settled; if it diverges, again and slower."""
-    epochs, found = range(run.start, settings.last(run.stop)), settings
+    """Train as settled; if it diverges, again and slower. Of those that were measured, the best one counts."""
+    epochs, found, tries = range(run.start, settings.last(run.stop)), settings, []
     while True:
         history = found.history(found.feed)
         for epoch in run_epochs(found.begin(), found.course, epochs, report, run.threads):
             history.add(epoch, learner.recipe.loss)
             take_over(learner, found.feed)
             _measure(learner, run, history)
-            if not found.goes_on():
+            if not found.goes_on(epoch.loss):
                 break
+        tries.append((found, history))
         slower = found.slower()
         if slower is None:
-            return _finished(learner, found, history)
+            return _finished(learner, *_best(tries))
         found = slower
+
+
+def _best(tries: list[tuple[Settled, History]]) -> tuple[Settled, History]:
+    reached = [found.reached for found, _ in tries]
+    costs = [cost for cost in reached if cost is not None]
+    return tries[reached.index(min(costs))] if costs else tries[-1]
 
 
 def _measure(learner: Learner, run: Run, history: History) -> None:

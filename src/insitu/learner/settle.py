@@ -96,16 +96,21 @@ class Settled:
         """The epoch to stop before."""
         return self.course.epochs if stop_epoch is None else min(stop_epoch, self.course.epochs)
 
-    def goes_on(self) -> bool:
-        """After an epoch: is another one worthwhile?"""
-        return self.watch is None or self.watch.epoch(self.course.epochs)
+    def goes_on(self, loss: float) -> bool:
+        """After an epoch with this loss: is another one worthwhile?"""
+        return self.watch is None or self.watch.epoch(self.course.epochs, loss)
+
+    @property
+    def reached(self) -> float | None:
+        """The best cost of samples that are not learned from, if there are such."""
+        return self.watch.best[0].cost if self.watch and self.watch.best else None
 
     def slower(self) -> Settled | None:
         """Did it diverge although the trials did not? Then it begins again, at a third of the rates."""
         if self.watch is None or self.tries >= (SHORT_OF_TIME if self.fewer else TRIES) or not self.watch.astray():
             return None
         self.feed.device.load_arrays(self.watch.start)
-        rates, watch = self.rates.times(1 / STEP, 1 / STEP), replace(self.watch, scores=[], best=None)
+        rates, watch = self.rates.times(1 / STEP, 1 / STEP), replace(self.watch, scores=[], best=None, losses=[])
         course = replace(self.course, rate=rates.head)
         return replace(self, rates=rates, course=course, watch=watch, tries=self.tries + 1)
 
@@ -279,7 +284,8 @@ def _tested(trials: Trials, given: Given, step_macs: int, solver: Solver | None)
     course = replace(trials.course, rate=best.rates.head, epochs=epochs)
     arrays = _arrays(trials, solver) if solver and solved else {}
     watch = Watch(feed, loss, trials.start, solved or before, fold.held if whole else None, trials.validation,
-                  best.score, best.helps, words, best.part, trials.probe.parameters, solver=trials.solver)  # fmt: skip
+                  best.score, best.helps, words, best.part, trials.probe.parameters, solver=trials.solver,
+                  learned=best.learned)  # fmt: skip
     if not whole:  # all are learned from: the trials say whether it helps
         return Settled(course, feed, best.rates, watch, 0, arrays)
     return Settled(course, feed.part(fold.learn), best.rates, watch, len(fold.held), arrays)

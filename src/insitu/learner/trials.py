@@ -43,6 +43,7 @@ class Tried:
 
     parts: Mapping[float, Score]  # part of the way -> score over all folds
     outputs: list[np.ndarray] = field(default_factory=list)  # at the end, of each fold
+    learned: float = np.inf  # the loss of the samples that it learned from, in its last epoch
 
     @property
     def end(self) -> Score:
@@ -116,9 +117,10 @@ class Trials:
     def run(self, rates: Rates, rival: Tried | None = None) -> Tried:
         """Train with these rates in every fold, unless the first ones show that the rival is clearly better."""
         found: dict[float, list[np.ndarray]] = {part: [] for part in self.parts}
+        learned = []
         for fold, start in zip(self.folds, (with_share(s, rates.share) for s in self._starts)):
             self.feed.device.load_arrays(start)
-            self._train(rates, fold)
+            learned.append(self._train(rates, fold))
             end = dict(self.feed.device.state())
             for part in self.parts:
                 made = between(start, end, part, self.probe.parameters) if part < 1 else end
@@ -126,12 +128,13 @@ class Trials:
                 found[part].append(self._outputs(fold))
             if rival is not None and self._hopeless(found[1.0], rival):
                 return Tried({1.0: lost(self._score(found[1.0]))})
-        return Tried({part: self._score(outputs) for part, outputs in found.items()}, found[1.0])
+        scores = {part: self._score(outputs) for part, outputs in found.items()}
+        return Tried(scores, found[1.0], float(np.mean(learned)))
 
-    def _train(self, rates: Rates, fold: Fold) -> None:
+    def _train(self, rates: Rates, fold: Fold) -> float:
         course, chosen = self._shortened(rates, fold.learn)
         self.work.take(course.epochs * len(chosen))
-        train(self.feed, course, chosen)
+        return train(self.feed, course, chosen)
 
     @property
     def affordable(self) -> bool:
@@ -180,10 +183,12 @@ def only_head(parameters: tuple[Value, ...]) -> bool:
     return all(v.name.startswith(f"{HEAD}.") for v in parameters)
 
 
-def train(feed: Feed, course: Course, chosen: np.ndarray) -> None:
-    """Train on these samples."""
-    for _ in run_epochs(feed.part(chosen), course, range(course.epochs), lambda *_: None):
-        pass
+def train(feed: Feed, course: Course, chosen: np.ndarray) -> float:
+    """Train on these samples; returns their loss in the last epoch, each just before it was learned from."""
+    loss = np.inf
+    for epoch in run_epochs(feed.part(chosen), course, range(course.epochs), lambda *_: None):
+        loss = epoch.loss
+    return loss
 
 
 def with_share(state: State, share: float) -> State:

@@ -14,10 +14,11 @@ import numpy as np
 from insitu.graph import Value
 from insitu.learner.between import between
 from insitu.learner.feed import Feed, predict_all
-from insitu.learner.held_out import MOST, Score, any_folds, change, guess, helps, no_better, score
+from insitu.learner.held_out import MOST, Score, any_folds, change, clearly, guess, helps, no_better, score
 from insitu.learner.solved import Solver
 
 FAR, NEAR = 1.1, 0.02  # how far above a trial's result a training may end, as a share and in addition
+STEADY = 1.5, 0.05  # the same for the loss of the samples learned from
 ERRORS = 2.0  # standard errors by which it must also be above
 TINY = 1e-6  # loss of guessing, if there is only one answer
 PATIENCE = 3  # epochs without progress, at least; a third of all
@@ -42,6 +43,9 @@ class Watch:
     solver: Solver | None = None  # of the last layer, whose start was solved and is better than what was there
     scores: list[Score] = field(default_factory=list)  # after each epoch
     best: tuple[Score, Mapping[str, np.ndarray]] | None = None
+    learned: float = np.inf  # the loss of the trial's own samples in its last epoch
+    losses: list[float] = field(default_factory=list)  # of the training's samples, in each epoch
+    ended: bool = False  # or did somebody stop it?
 
     def __post_init__(self) -> None:
         if self.before is None:
@@ -52,15 +56,27 @@ class Watch:
         """Are there samples that are not learned from?"""
         return self.held is not None
 
-    def epoch(self, epochs: int) -> bool:
-        """After an epoch: is it worth continuing?"""
-        if not self.measures:
-            return True
+    def epoch(self, epochs: int, loss: float) -> bool:
+        """After an epoch with this loss: is it worth continuing?"""
+        self.losses.append(loss)
+        worth = not self.measures or self._patient(epochs)
+        self.ended = not worth or len(self.losses) == epochs
+        return worth
+
+    def _patient(self, epochs: int) -> bool:
+        """Measure, and keep what is best: was that lately, or is it not yet what the trial reached? Where the rate is
+        high, much of that comes with its fall at the end."""
         self.scores.append(self._score())
         if self.best is None or self.scores[-1].cost < self.best[0].cost:
             self.best = self.scores[-1], self.feed.device.state()
         since = len(self.scores) - 1 - [s.cost for s in self.scores].index(self.best[0].cost)
-        return since < max(PATIENCE, epochs // 3)
+        return since < max(PATIENCE, epochs // 3) or self._behind(self.best[0])
+
+    def _behind(self, score: Score) -> bool:
+        """Is this far above the trial's result, by more than chance? Both are of the same samples."""
+        if self.tried is None or score.cost <= self.tried.cost * FAR + NEAR:
+            return False
+        return clearly(self.tried, score, ERRORS)
 
     def finish(self) -> tuple[str, bool]:
         """Leave the device with the best state; returns a message if little was learned, and whether it was undone."""
@@ -69,7 +85,7 @@ class Watch:
             after, state = self.best
         else:
             after, state = self.tried or self._score(), None
-        if not self.helped(after) or self.astray():
+        if not self.helped(after) or (self.best is None and self.astray()):  # what was measured need not be guessed
             return self._undone(after)
         if self.part < 1:
             state = between(self.start, self.feed.device.state(), self.part, self.parameters)
@@ -113,8 +129,12 @@ class Watch:
 
     def astray(self) -> bool:
         """Did training end far above its trial's result, or does it know less about its own samples than before?"""
+        if not self.ended:  # it need not be where its trial was
+            return False
         if self.best is not None:
-            return self.tried is not None and self.best[0].cost > self.tried.cost * FAR + NEAR
+            return self._behind(self.best[0])
+        if unsteady(self.losses[-1], self.learned):
+            return True
         if self.tried is None or not self.near:
             return False
         now, guessed = self._left_out() if self.solver else self._score(), guess(self.loss, self.feed.labels)
@@ -151,3 +171,11 @@ class Watch:
         found = score(self.loss, predict_all(device, source)[0][:, 0], feed.labels[rows])
         device.load_arrays(now)
         return found
+
+
+def unsteady(loss: float, trial: float) -> bool:
+    """Is the loss of the samples learned from above what a trial reached on its own, by more than chance?
+
+    Steps that are just too long break a network at some moment, which may come after the end of a shorter trial.
+    """
+    return loss > STEADY[0] * trial + STEADY[1]
