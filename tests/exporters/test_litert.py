@@ -113,5 +113,5 @@ def test_an_operator_without_a_reference_kernel_is_checked_with_the_plain_ones(t
     net = nn.Sequential(nn.Linear(5, 6), nn.ELU(), nn.Linear(6, 3)).eval()
     x = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
     learner = insitu.compile(net, data=(x, np.arange(12) % 3), precision="float", scheme="head")
-    notes = learner.export(tmp_path / "net.tflite").notes
-    assert [n.split(":")[0] for n in notes[-2:]] == ["LiteRT, XNNPACK kernels", "LiteRT, reference kernels"]
+    notes = [n for n in learner.export(tmp_path / "net.tflite").notes if n.startswith("LiteRT")]
+    assert [n.split(":")[0] for n in notes] == ["LiteRT, XNNPACK kernels", "LiteRT, reference kernels"]

@@ -72,18 +72,14 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
 
 def _logits(learner: Learner, options: Options, chosen: Format) -> tuple[str, ...]:
     """A note on what a loss contains and the file does not: the learner's outputs, and so the file's, are before it."""
-    graph, last = learner.graphs["predict"], CONTAINED.get(learner.recipe.loss)
-    end = graph.producer.get(graph.outputs[0].name)
-    if (
-        last is None
-        or (end and end.op.name.startswith(last))
-        or chosen.name not in GIVE_LOGITS
-        or options.module is not None
-    ):
+    from insitu.learner.classify import last_op
+
+    last = CONTAINED.get(learner.recipe.loss)
+    if last is None or chosen.name not in GIVE_LOGITS or options.module is not None:
         return ()
-    return (
-        f"outputs are logits, as predict gives them: the {last} that makes probabilities of them is not in the file",
-    )
+    if last_op(learner.graphs["predict"]) is not None:  # the model itself gives probabilities
+        return ()
+    return (f"outputs are logits, as predict gives them: the {last} that makes probabilities is not in the file",)
 
 
 def _without_effect(chosen: Format, options: Options) -> tuple[str, ...]:
