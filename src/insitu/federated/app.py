@@ -270,9 +270,8 @@ def run_rounds(strategy: Deltas, grid: Grid, rounds: int, settings: Settings, ch
             write_checkpoint(checkpoint, number, strategy)
     present.gather(grid)
     last = {} if passes else {OVER: 1}
-    asked = (
-        {} if strategy.best else last
-    )  # the answers may lead back to another model, which comes with another message
+    # the answers may lead back to another model, which comes with a message of its own
+    asked = {} if strategy.best else last
     strategy.scores = evaluate(strategy, grid, rounds, arrays, {**settings, **asked}, timeout)
     back = strategy.go_back()
     arrays = strategy.first
