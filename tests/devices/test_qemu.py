@@ -35,7 +35,9 @@ def test_training_steps_on_qemu_give_the_bytes_of_the_host(kind, core):
         same_steps(device, open_program(program(kind, "host")), kind, STEPS)
 
 
-PORTS = 500
+# Unicorn's port spends 615 instructions more than QEMU's on the request of `linear`. They used to be 424, because QEMU
+# also counted 1.5 instructions per input whose condition was not met, in a kernel that has none any more
+PORTS = 700
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,8 +49,7 @@ def test_qemu_and_unicorn_agree_on_bytes_stack_and_instructions(kind):
         x = steps(kind, 1)[0][0]
         # the loop that polls the UART runs more often if this machine is busy: the minimum is the program's own count
         count = least_of(lambda: device.measure("predict", x)[1][WHOLE])
-        # QEMU counts instructions whose condition was not met, Unicorn does not; and each has its own port, which takes
-        # about 400 instructions more or less for the last bytes of a request
+        # QEMU counts instructions whose condition was not met, Unicorn does not; and each has its own port
         assert spent(other, x) - PORTS < count < 1.05 * spent(other, x) + PORTS
 
 
