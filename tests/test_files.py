@@ -15,11 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import insitu
 from insitu.data import read_samples
-from insitu.errors import DataError, GraphError, ModelError
+from insitu.errors import DataError, Error, GraphError, ModelError
 from insitu.files import cache_folder, check_arrays, check_target, read_array, replacing, write_whole
 from insitu.graph import parse
-from insitu.graph.file import read, save
+from insitu.graph.file import is_learner, read, save
+from insitu.importers.survey import survey
+from insitu.learner.given import read_state
 from insitu.learner.model import Model, load
 
 SIZE = 1 << 20
@@ -110,6 +113,23 @@ def test_a_link_is_followed_and_a_pipe_is_not_replaced(tmp_path):
     with pytest.raises(DataError, match="pipe"):
         write_whole(tmp_path / "pipe", b"x")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["p.insitu", "p.onnx", "p.tflite", "p.npz", "p.csv", "p.state"])
+def test_a_pipe_is_not_waited_for(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    graph = parse("graph g(%x: f32[1x2]) -> (%y)\n  %y = relu(%x) : f32[1x2]")
+    readers = {
+        ".insitu": [load, insitu.open],
+        ".state": [read_state],
+        ".onnx": [load, survey],
+        ".tflite": [load, survey],
+    }
+    tries = readers.get(Path(name).suffix, [lambda path: read_samples(path, graph)])
+    for reads in tries:
+        with pytest.raises(Error, match=rf"{name}: cannot be read: it is a device, pipe or socket"):
+            reads(tmp_path / name)
+    assert not is_learner(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["m.onnx", "m.tflite", "m", "m.insitu.bak"])
@@ -218,7 +238,7 @@ def test_samples_that_claim_more_than_they_have_are_refused(tmp_path, shape):
     with pytest.raises(DataError, match="8 bytes of data"):
         read_samples(zipped(tmp_path / "x.npz", claiming(shape, bytes(8))), graph)
     (tmp_path / "x.npy").write_bytes(claiming(shape, bytes(8)))
-    with pytest.raises(DataError, match="8 bytes of data"):
+    with pytest.raises(DataError, match=r"x\.npy: declares the shape .* 8 bytes of data"):
         read_samples(tmp_path / "x.npy", graph)
     assert len(read_samples(zipped(tmp_path / "x.npz", claiming((8, 1), bytes(8))), graph)) == 8
 

@@ -22,6 +22,7 @@ from insitu.errors import DataError
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 """What reading a damaged archive of arrays can raise."""
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+SPECIAL = "it is a device, pipe or socket"
 
 
 def write_whole(path: str | Path, data: bytes) -> Path:
@@ -110,12 +111,18 @@ def check_target(path: str | Path) -> Path:
 
 def _problem(target: Path) -> str:
     if target.exists() and not target.is_file():
-        return "it is a folder" if target.is_dir() else "it is a device, pipe or socket"
+        return "it is a folder" if target.is_dir() else SPECIAL
     if not target.parent.is_dir():
         return f"there is no folder {target.parent}"
     if not os.access(target.parent, os.W_OK | os.X_OK):
         return f"the folder {target.parent} is read-only"
     return ""
+
+
+def check_source(path: str | Path) -> None:
+    """A DataError if reading this path could wait forever: nobody need ever write into a pipe."""
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        raise DataError(f"cannot be read: {SPECIAL}", where=str(path))
 
 
 def _umask() -> int:
@@ -132,31 +139,33 @@ def read_array(data: bytes) -> np.ndarray:
     return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def check_array(stream: IO[bytes], size: int) -> None:
+def check_array(stream: IO[bytes], size: int, where: str = "") -> None:
     """Refuse an .npy file of `size` bytes whose header declares another size."""
     try:
         shape, _, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
     except Exception as e:  # numpy parses its header as Python text, which fails in many ways
-        raise DataError(f"is not an .npy file that can be read ({type(e).__name__}: {str(e)[:100]})") from e
+        raise DataError(
+            f"is not an .npy file that can be read ({type(e).__name__}: {str(e)[:100]})", where=where
+        ) from e
     if dtype.hasobject:
-        raise DataError("contains Python objects, which are not supported")
+        raise DataError("contains Python objects, which are not supported", where=where)
     left = size - stream.tell()
     if any(n < 0 for n in shape) or prod(shape) * dtype.itemsize != left:
-        raise DataError(f"declares the shape {shape}, but has {left:,} bytes of data")
+        raise DataError(f"declares the shape {shape}, but has {left:,} bytes of data", where=where)
 
 
 def check_arrays(path: Path) -> None:
     """The same for an .npy file, or for every array of an .npz; an .npz must also fit this machine's memory."""
     if path.suffix.lower() != ".npz":
         with path.open("rb") as f:
-            return check_array(f, path.stat().st_size)
+            return check_array(f, path.stat().st_size, str(path))
     with zipfile.ZipFile(path) as z:
         total = sum(info.file_size for info in z.infolist())
         if total > memory_bytes():
-            raise DataError(f"unpacks to {total:,} bytes, more than this machine's memory")
+            raise DataError(f"unpacks to {total:,} bytes, more than this machine's memory", where=str(path))
         for info in z.infolist():
             with z.open(info) as member:
-                check_array(member, info.file_size)
+                check_array(member, info.file_size, f"{path}: {info.filename.removesuffix('.npy')}")
     return None
 
 

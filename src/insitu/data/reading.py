@@ -32,7 +32,7 @@ from insitu.data.sound import sound_samples
 from insitu.data.source import source_of
 from insitu.data.table_samples import table_samples
 from insitu.errors import DataError
-from insitu.files import check_arrays
+from insitu.files import check_arrays, check_source
 from insitu.graph import Graph, Value
 from insitu.graph.classes import checked
 
@@ -70,6 +70,7 @@ def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] 
     every       is a line of a table that lacks a value an error? None: unless it is to learn from
     """
     path = Path(path)
+    check_source(path)
     reader = _folder if path.is_dir() else READERS.get(path.suffix.lower())
     if not path.exists():
         raise DataError("no such file", where=str(path))

@@ -48,13 +48,13 @@ def split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:
 
 
 def counted(samples: Samples, where: str) -> Samples:
-    counts = {len(x) for x in samples.inputs}
-    if counts == {0} or not counts:
+    counts = [len(x) for x in samples.inputs]
+    if not any(counts):
         raise DataError("has no samples", where=where)
-    if samples.labels is not None:
-        counts.add(len(samples.labels))
-    if len(counts) > 1:
-        raise DataError(f"the numbers of inputs and labels differ: {sorted(counts)}", where=where)
+    labels = counts[:1] if samples.labels is None else [len(samples.labels)]
+    if len({*counts, *labels}) > 1:
+        found = f"{', '.join(map(str, counts))} and {labels[0]}"
+        raise DataError(f"the numbers of inputs and labels differ: {found}", where=where)
     return samples
 
 

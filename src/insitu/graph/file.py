@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.errors import DataError, Error, ModelError
-from insitu.files import read_array, write_whole
+from insitu.files import check_source, read_array, write_whole
 from insitu.graph.check import check
 from insitu.graph.graph import Graph
 from insitu.graph.text import arrays, parse, to_text
@@ -57,7 +57,7 @@ def packed(graph: Graph) -> bytes:
 def read(source: str | Path | bytes) -> Graph:
     where = source.name if isinstance(source, Path) else "graph" if isinstance(source, bytes) else str(source)
     try:
-        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as z:
+        with opened_zip(source) as z:
             if sum(i.file_size for i in z.infolist()) > MAX_BYTES:
                 raise ModelError("unpacks to over a gigabyte")
             if LEARNER in z.namelist():
@@ -76,12 +76,20 @@ def read(source: str | Path | bytes) -> Graph:
         raise ModelError(f"is not an insitu graph, or is damaged ({type(e).__name__}: {e})", where=where) from e
 
 
+def opened_zip(source: str | Path | bytes) -> zipfile.ZipFile:
+    """The zip file to read from."""
+    if isinstance(source, bytes):
+        return zipfile.ZipFile(io.BytesIO(source))
+    check_source(source)
+    return zipfile.ZipFile(source)
+
+
 def is_learner(path: str | Path) -> bool:
     """Does this file hold a learner? A file that cannot be read does not."""
     try:
-        with zipfile.ZipFile(path) as z:
+        with opened_zip(path) as z:
             return LEARNER in z.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+    except (DataError, OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return False
 
 

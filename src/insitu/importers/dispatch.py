@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from insitu.errors import ModelError
+from insitu.files import check_source
 from insitu.graph import Graph, check
 from insitu.graph.file import SUFFIX
 from insitu.graph.file import read as read_graph
@@ -31,6 +32,7 @@ def load(source, example=None, *, batch: int = 1) -> Graph:
 
 
 def _load_file(path: Path, batch: int, examples: Shapes) -> Graph:
+    check_source(path)
     if not path.is_file():
         path = _from_zoo(str(path))
     reader = FILES.get(path.suffix.lower())

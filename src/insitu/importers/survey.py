@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.errors import ModelError
+from insitu.files import check_source
 from insitu.importers.safe import child
 
 
@@ -30,6 +31,7 @@ class Use:
 def survey(source: str | Path) -> list[Use]:
     """The ops of a file in its order. Raises a ModelError if the file cannot even be listed."""
     path = Path(source)
+    check_source(path)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise ModelError(f"the ops of a {path.suffix or 'nameless'} file cannot be listed", where=str(path))

@@ -22,7 +22,7 @@ from insitu.errors import DataError, Error, ModelError
 from insitu.files import read_array, write_whole
 from insitu.graph import Graph
 from insitu.graph.file import LEARNER as ABOUT
-from insitu.graph.file import MAX_BYTES, MAX_TEXT, SUFFIX, add, packed, part
+from insitu.graph.file import MAX_BYTES, MAX_TEXT, SUFFIX, add, opened_zip, packed, part
 from insitu.graph.file import read as read_graph
 from insitu.learner.few import Known
 from insitu.learner.learner import Learner
@@ -91,10 +91,11 @@ def open_learner(source: str | Path | bytes) -> Learner:
     """The learner in a file: on this machine, with everything it had learned when it was saved."""
     where = source.name if isinstance(source, Path) else "learner" if isinstance(source, bytes) else str(source)
     try:
-        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as z:
+        with opened_zip(source) as z:
             return _read(z)
     except Error as e:
-        raise ModelError(e.what, where=": ".join(filter(None, (where, e.where))), hint=e.hint) from e
+        inside = "" if e.where == str(source) else e.where
+        raise ModelError(e.what, where=": ".join(filter(None, (where, inside))), hint=e.hint) from e
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
     except zipfile.BadZipFile as e:

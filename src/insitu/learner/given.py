@@ -14,6 +14,7 @@ import numpy as np
 from insitu.data import Samples, as_samples, by_name, check_labels
 from insitu.data.labels import by_number, is_number
 from insitu.errors import DataError
+from insitu.files import check_source
 from insitu.graph import Graph, Value
 from insitu.graph.classes import named
 from insitu.terminal.wording import either, option
@@ -95,6 +96,7 @@ def kept(path: str | Path) -> str:
 
 def read_state(path: str | Path) -> bytes:
     """The bytes of a saved state."""
+    check_source(path)
     try:
         return Path(path).read_bytes()
     except OSError as e:
