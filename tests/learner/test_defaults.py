@@ -246,6 +246,21 @@ def test_divergence_and_a_single_class_are_said():
         made.fit(data(40)[0], data(40)[0][:, :4], rate=1e6, epochs=3, warmup=0)
 
 
+def test_a_training_that_ends_where_its_trial_did_has_not_diverged():
+    """One epoch at the best rate for one epoch: the losses on the way are high, the result is good."""
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    means, y = rng.normal(size=(3, 1, 9, 11)), rng.integers(0, 3, 60)
+    x = (means[y] + 0.5 * rng.normal(size=(60, 1, 9, 11))).astype(np.float32)
+    layers = [nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.Conv2d(6, 6, 3, 2, 1, groups=6), nn.ReLU()]
+    net = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3)).eval()
+    made = insitu.compile(net, data=x, scheme="head")
+    before = made.evaluate(x, y)["accuracy"]
+    history = made.fit(x, y, epochs=1)
+    assert history.loss[-1] > 1.5 * np.mean(history.losses[0][:8]), "the losses alone would say so"
+    assert not history.notes and made.evaluate(x, y)["accuracy"] > before + 0.1
+
+
 @pytest.mark.parametrize(
     ("rows", "labels", "words"),
     [

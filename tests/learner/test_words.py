@@ -27,6 +27,9 @@ def test_a_training_that_ends_far_below_guessing_has_not_diverged():
     def history(first: float, *epochs: float) -> History:
         return History(loss=list(epochs), losses=[np.full(100, first)])
 
-    assert not diverged(history(0.004, 0.72, 0.025), guessed=1.1)  # the first samples happened to be easy ones
-    assert "loss 0.004 to 0.9" in diverged(history(0.004, 0.72, 0.9), guessed=1.1)
-    assert "loss 1.1 to 40" in diverged(history(1.1, 20.0, 40.0), guessed=1.1)
+    assert not diverged(
+        history(0.004, 0.72, 0.025), guessed=1.1, found=False
+    )  # the first samples happened to be easy ones
+    assert "loss 0.004 to 0.9" in diverged(history(0.004, 0.72, 0.9), guessed=1.1, found=False)
+    assert diverged(history(1.1, 20.0, 40.0), guessed=1.1, found=False).endswith("or none to have one found")
+    assert diverged(history(1.1, 20.0, 40.0), guessed=1.1, found=True).endswith("more samples, or a smaller rate")

@@ -66,9 +66,9 @@ def odd_targets(labels: np.ndarray) -> str:
     return f"{what}: they were learned from, but not chosen by. Are they right?" if count else ""
 
 
-def diverged(history: History, guessed: float) -> str:
+def diverged(history: History, guessed: float, found: bool) -> str:
     """The message if training diverged: the last epoch's loss is far above that of the first samples, and no longer
-    far below that of guessing.
+    far below that of guessing. found: was its rate found, or given?
     """
     if not history.loss or history.restored:
         return ""
@@ -76,4 +76,6 @@ def diverged(history: History, guessed: float) -> str:
     if np.isfinite(last) and np.isfinite(first) and last <= max(DIVERGED * first + 1e-6, FAR_BELOW * guessed):
         return ""
     what = f"training diverged (loss {first:.3g} to {last:.3g})"
-    return f"{what}: more examples may help" if Caller.teaches else f"{what}: a smaller rate, or none to have one found"
+    if Caller.teaches:
+        return f"{what}: more examples may help"
+    return f"{what}: {'more samples, or a smaller rate' if found else 'a smaller rate, or none to have one found'}"

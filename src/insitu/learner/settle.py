@@ -115,7 +115,11 @@ class Settled:
         return replace(self, rates=rates, course=course, watch=watch, tries=self.tries + 1)
 
     def _diverged(self, history: History, loss: str) -> list[str]:
-        return [diverged(history, guessed_loss(loss, self.feed.labels))] if self.rates.head else []
+        """A training that was tried is compared with its trial instead (watch.py): losses at a high rate say little."""
+        tried = self.watch is not None and self.watch.tried is not None and np.isfinite(history.loss[-1:]).all()
+        if tried or not self.rates.head:
+            return []
+        return [diverged(history, guessed_loss(loss, self.feed.labels), self.held is not None)]
 
     def _rested(self) -> tuple[str, bool]:
         """A learner that had nothing to learn gets its state back."""
