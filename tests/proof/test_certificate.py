@@ -28,5 +28,10 @@ def test_a_broken_row_says_no_whatever_else_is_empty():
     assert found.to_text().endswith("does not hold: gradients")
 
 
+def test_a_certificate_is_shown_as_its_table():
+    found = Certificate("net", "full", "float", (HELD, EMPTY))
+    assert repr(found) == found.to_text()
+
+
 def test_a_certificate_of_nothing_does_not_hold():
     assert not Certificate("net", "full", "float", (EMPTY,)).ok

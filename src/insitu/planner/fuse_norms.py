@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from insitu.graph import Graph, Node, Value, drop_unused
-from insitu.ops.activation import RANGES
+from insitu.ops.activation import RANGES, relu, relu6
 from insitu.ops.activation_backward import relu6_dx, relu_dx
 from insitu.ops.ended_norm import batch_norm_again_ends, batch_norm_dx_ends, batch_norm_train_ends
 from insitu.ops.norm_train import batch_norm_again, batch_norm_train, batch_norm_train_dx, is_last
 
 ENDED = {batch_norm_train: batch_norm_train_ends, batch_norm_again: batch_norm_again_ends}
-MASKS = {relu_dx: "relu", relu6_dx: "relu6"}
-BOUNDS = {op.name: range for op, range in RANGES.items()}
+BOUNDS = {relu_dx: RANGES[relu], relu6_dx: RANGES[relu6]}
 
 
 def fused_norms(graph: Graph) -> Graph:
@@ -46,7 +45,7 @@ def _gradients(graph: Graph) -> Graph:
     nodes = []
     for node in graph.nodes:
         mask = made.get(node.inputs[0].name) if node.op is batch_norm_train_dx else None
-        if mask is not None and mask.op in MASKS and len(read[mask.name]) == 1:
+        if mask is not None and mask.op in BOUNDS and len(read[mask.name]) == 1:
             node = _masked(node, mask, made.get(mask.inputs[1].name)) or node
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
@@ -57,7 +56,7 @@ def _masked(node: Node, mask: Node, norm: Node | None) -> Node | None:
     if norm is None or norm.op not in ENDED.values():
         return None
     _, x, scale, mean, rstd = node.inputs
-    lo, hi = BOUNDS[MASKS[mask.op]]
+    lo, hi = BOUNDS[mask.op]
     statistics = norm.outputs[1:3] if norm.op is batch_norm_train_ends else norm.inputs[3:5]
     if (norm.inputs[:2], statistics) != ((x, scale), (mean, rstd)) or (norm.attrs["lo"], norm.attrs["hi"]) != (lo, hi):
         return None

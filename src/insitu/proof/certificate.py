@@ -34,6 +34,9 @@ class Certificate:
         """The checks that do not hold."""
         return tuple(r.check for r in self.rows if not r.ok)
 
+    def __repr__(self) -> str:
+        return self.to_text()
+
     def to_text(self) -> str:
         rows = [(r.check, r.compared, r.count, number(r.worst), number(r.allowed), holds(r)) for r in self.rows]
         parts = [f"{self.model}, {self.precision}, scheme {self.scheme}", *([self.about] if self.about else []), ""]

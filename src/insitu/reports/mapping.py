@@ -14,17 +14,20 @@ from functools import cache, partial
 from itertools import pairwise
 
 from insitu.graph import REGISTRY, Op
+from insitu.ops.conv import conv2d
+from insitu.ops.depthwise import depthwise2d
+from insitu.ops.layout import reshape, transpose
 
 # format -> the module and name of its table
 TABLES = {"onnx": ("onnx.read", "TABLE"), "tflite": ("tflite.ops", "OPS"), "torch": ("torch.read", "TABLE")}
 # ops that importers insert for layout, not because the foreign op means them
-PLUMBING = {"transpose", "reshape"}
+PLUMBING = {transpose.name, reshape.name}
 # helpers for an activation fused into an operator: not part of the operator's own meaning
 FUSED = {"fused", "fused_range"}
 # functions that take the name of an op: `c.make("conv2d", ...)`
 MAKERS = {"make", "step"}
 # what the canonical form (clean.py) makes of the ops that the table built
-CLEANED = {"conv2d": "depthwise2d"}
+CLEANED = {conv2d.name: depthwise2d.name}
 
 
 @cache
