@@ -71,6 +71,23 @@ def test_the_first_ctrl_c_waits_and_the_second_does_not():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+PRESSED = """
+import runpy, sys
+class Pressed:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "insitu.cli.train":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Pressed)
+runpy.run_module("insitu", run_name="__main__")
+"""
+
+
+def test_ctrl_c_while_the_program_starts_shows_no_traceback():
+    done = subprocess.run([sys.executable, "-c", PRESSED], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_lines_end_epochs(capsys, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("insitu.terminal.lines.monotonic", lambda: now[0])
