@@ -27,6 +27,7 @@ from insitu.training.train import Recipe, train_graphs
 from ..models import imported
 
 PROGRAM = Path(__file__).parent / "primitives.c"
+PRODUCTS = Path(__file__).parent / "products.c"
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 # flags, and what /proc/cpuinfo must list for the result to run
 MACHINES = {
@@ -45,10 +46,10 @@ def features() -> set[str]:
     return set(next(line for line in lines if line.startswith("flags")).split())
 
 
-def built(flags: tuple[str, ...], folder: Path) -> Path:
-    compile_c(["-std=c99", "-O1", "-ffp-contract=off", *STRICT, *flags, "-I", str(C_FOLDER), str(PROGRAM),
-               "-o", str(folder / "primitives")])  # fmt: skip
-    return folder / "primitives"
+def built(flags: tuple[str, ...], folder: Path, source: Path = PROGRAM) -> Path:
+    compile_c(["-std=c99", "-O1", "-ffp-contract=off", *STRICT, *flags, "-I", str(C_FOLDER), str(source),
+               "-o", str(folder / source.stem)])  # fmt: skip
+    return folder / source.stem
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -65,6 +66,27 @@ def test_every_primitive_equals_plain_c_and_touches_nothing_else(machine, tmp_pa
         program = built((flag,), tmp_path)
     done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def printed(flags: tuple[str, ...], folder: Path) -> str:
+    program = built(flags, folder, PRODUCTS)
+    return subprocess.run([program], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def printed_within_bounds(flag: str, folder: Path) -> str:
+    """With a sanitizer if there is one. Not optimised: that would take ten seconds."""
+    try:
+        return printed((flag, "-O0", "-fsanitize=address"), folder)
+    except ToolError:
+        return printed((flag, "-O0"), folder)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_products_of_every_width_equal_plain_c(machine, tmp_path):
+    flag, needed = MACHINES[machine]
+    if not needed <= features():
+        pytest.skip(f"this processor has no {', '.join(sorted(needed - features()))}")
+    assert printed_within_bounds(flag, tmp_path) == printed((flag, SCALAR), tmp_path)
 
 
 @pytest.mark.parametrize("machine", ("haswell", "icelake_client"))

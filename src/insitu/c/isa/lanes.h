@@ -5,6 +5,7 @@
  *   lanes_of(bits)                  lane i where bit i is one
  *   vf_load(k, p), vf_store(p, k, v)   the lanes k of the floats at p; others read as zero, and are not written.
  *                                   What is stored are the first lanes: k is lanes(n)
+ *   vf_store_parts(p, k, v)         vf_store for rows in place: a load of the floats after the lanes k does not wait for it
  *   vf_full(p), vf_put(p, v)        all lanes
  *   vf_load_s8(k, p, zero)          p[i] - zero as floats
  *   vf_set(a), vf_zero()            the same number in all lanes

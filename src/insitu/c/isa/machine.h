@@ -81,12 +81,7 @@
 #else
 #define INSITU_AVX2_FLOATS 0
 #endif
-#if defined(__AVX512F__) && !defined(INSITU_SCALAR)
-#define INSITU_AVX512_GATHER 1
-#else
-#define INSITU_AVX512_GATHER 0
-#endif
-#if INSITU_AVX512_GATHER && defined(__AVX512BW__) && defined(__AVX512VL__)
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && !defined(INSITU_SCALAR)
 #define INSITU_AVX512_FLOATS 1
 #else
 #define INSITU_AVX512_FLOATS 0

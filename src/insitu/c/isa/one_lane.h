@@ -39,6 +39,11 @@ ALWAYS_INLINE void vf_store(float *p, vm k, vf v)
     }
 }
 
+ALWAYS_INLINE void vf_store_parts(float *p, vm k, vf v)
+{
+    vf_store(p, k, v);
+}
+
 ALWAYS_INLINE vf vf_set(float a)
 {
     return a;

@@ -18,9 +18,7 @@ static inline void transpose_rest(float *y, int32_t y_row, const float *x, int32
     }
 }
 
-#if INSITU_AVX512_GATHER
-#include "isa/avx512/transpose.h"
-#elif INSITU_AVX2
+#if INSITU_AVX2
 #include "isa/avx2/transpose.h"
 #else
 static inline void transpose_f32(float *y, int32_t y_row, const float *x, int32_t x_row, int32_t rows, int32_t cols)

@@ -77,6 +77,11 @@ ALWAYS_INLINE void vf_store(float *p, vm k, vf v)
     }
 }
 
+ALWAYS_INLINE void vf_store_parts(float *p, vm k, vf v)
+{
+    vf_store(p, k, v);
+}
+
 ALWAYS_INLINE void vf_put(float *p, vf v)
 {
     _mm256_storeu_ps(p, v);

@@ -1,9 +1,8 @@
-/* transpose.h for AVX2: blocks of eight by eight floats, in registers. */
+/* transpose.h for AVX2, and for AVX-512, whose gathers take longer: blocks of eight by eight floats, in registers. */
 #ifndef INSITU_ISA_AVX2_TRANSPOSE_H
 #define INSITU_ISA_AVX2_TRANSPOSE_H
 
-#include <immintrin.h>
-
+#include "isa/avx2/intrinsics.h"
 #include "isa/inline.h"
 
 /* in each half of a vector: elements k and k + 1 of two rows side by side */

@@ -3,6 +3,7 @@
 #define INSITU_ISA_AVX512_LANES_H
 
 #include "isa/avx512/bytes.h"
+#include "isa/avx512/half.h"
 
 #include "isa/inline.h"
 
@@ -48,6 +49,40 @@ ALWAYS_INLINE void vf_store(float *p, vm k, vf v)
 ALWAYS_INLINE void vf_put(float *p, vf v)
 {
     _mm512_storeu_ps(p, v);
+}
+
+/* in parts of 8, 4, 2 and 1: a masked store counts as one of all lanes when a later load looks for what it waits for */
+ALWAYS_INLINE void vf_store_parts(float *p, vm k, vf v)
+{
+    const int n = __builtin_popcount(k);
+    __m256 eight = _mm512_castps512_ps256(v);
+    if (n == 8) { /* usual */
+        _mm256_storeu_ps(p, eight);
+        return;
+    }
+    if (n == 16) {
+        _mm512_storeu_ps(p, v);
+        return;
+    }
+    if (n & 8) {
+        _mm256_storeu_ps(p, eight);
+        eight = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1));
+        p += 8;
+    }
+    __m128 rest = _mm256_castps256_ps128(eight);
+    if (n & 4) {
+        _mm_storeu_ps(p, rest);
+        rest = _mm256_extractf128_ps(eight, 1);
+        p += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)p, rest);
+        rest = _mm_movehl_ps(rest, rest);
+        p += 2;
+    }
+    if (n & 1) {
+        _mm_store_ss(p, rest);
+    }
 }
 
 ALWAYS_INLINE vf vf_set(float a)

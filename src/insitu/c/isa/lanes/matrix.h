@@ -19,93 +19,12 @@ typedef struct {
     const matrix_end *end; /* null before the last part */
 } matrix_part;
 
-ALWAYS_INLINE vf matrix_ended(const int full, vm k, vf sum, const matrix_end *end, ptrdiff_t at)
-{
-    if (end->more) {
-        sum = vf_add(sum, full ? vf_full(end->more + at) : vf_load(k, end->more + at));
-    }
-    return end->clamps ? vf_min(vf_max(sum, vf_set(end->lo)), vf_set(end->hi)) : sum;
-}
-
-ALWAYS_INLINE vf matrix_load(const int wide, const int full, vm k, const void *b, ptrdiff_t at, int32_t zero)
-{
-    if (wide) {
-        return full ? vf_full((const float *)b + at) : vf_load(k, (const float *)b + at);
-    }
-    return vf_load_s8(full ? lanes(LANES) : k, (const int8_t *)b + at, zero);
-}
-
-/* P rows by N vectors, all sums in registers; `full`: the last vector too has all its lanes */
-ALWAYS_INLINE void matrix_block(const int wide, const int full, const int P, const int N, const matrix_part *part,
-                                int32_t p0, const matrix_shape *m)
-{
-    const matrix_part t = *part;
-    const ptrdiff_t a_row = m->a_row, a_next = m->a_next, b_row = m->b_row;
-    vf acc[12 * 3];
-    UNROLL
-    for (int p = 0; p < P; p++) {
-        UNROLL
-        for (int j = 0; j < N; j++) {
-            acc[p * N + j] = vf_zero();
-            if (t.start) {
-                const float *from = t.start + (ptrdiff_t)(p0 + p) * m->start_row + t.j + j * LANES;
-                acc[p * N + j] = full || j + 1 < N ? vf_full(from) : vf_load(t.last, from);
-            }
-        }
-    }
-    for (int32_t r = 0; r < t.count; r++) {
-        const float *a[4]; /* every third row: the two after it are within reach of an address */
-        UNROLL
-        for (int p = 0; p < P; p += 3) {
-            a[p / 3] = t.runs[r].a + (p0 + p) * a_row + t.k * a_next;
-        }
-        const void *b = t.runs[r].b;
-        ptrdiff_t at = t.k * b_row + t.j;
-        for (int32_t k = 0; k < t.depth; k++, at += b_row) {
-            vf bk[6];
-            UNROLL
-            for (int j = 0; j < N; j++) {
-                bk[j] = matrix_load(wide, full || j + 1 < N, t.last, b, at + j * LANES, t.zero);
-                VF_KEEP(bk[j]);
-            }
-            UNROLL
-            for (int p = 0; p < P; p++) {
-                const vf x = vf_set(a[p / 3][p % 3 * a_row]);
-                UNROLL
-                for (int j = 0; j < N; j++) {
-                    acc[p * N + j] = vf_fma(x, bk[j], acc[p * N + j]);
-                }
-            }
-            UNROLL
-            for (int p = 0; p < P; p += 3) {
-                a[p / 3] += a_next;
-                KEEP(a[p / 3]);
-            }
-        }
-    }
-    if (wide == MATRIX_ENDS && t.end) {
-        UNROLL
-        for (int p = 0; p < P; p++) {
-            UNROLL
-            for (int j = 0; j < N; j++) {
-                const ptrdiff_t at = (ptrdiff_t)(p0 + p) * m->y_row + t.j + j * LANES;
-                acc[p * N + j] = matrix_ended(full || j + 1 < N, t.last, acc[p * N + j], t.end, at);
-            }
-        }
-    }
-    UNROLL
-    for (int p = 0; p < P; p++) {
-        float *to = t.y + (ptrdiff_t)(p0 + p) * m->y_row + t.j;
-        UNROLL
-        for (int j = 0; j < N; j++) {
-            if (full || j + 1 < N) {
-                vf_put(to + j * LANES, acc[p * N + j]);
-            } else {
-                vf_store(to + j * LANES, t.last, acc[p * N + j]);
-            }
-        }
-    }
-}
+#include "isa/lanes/matrix_block.h"
+#ifdef INSITU_HALF_LANES
+#include "isa/lanes/half_names.h"
+#include "isa/lanes/matrix_block.h"
+#include "isa/lanes/whole_names.h"
+#endif
 
 /* are these rows better taken in blocks of fewer than P? Few sums at once must wait for one another, so that no block
  * of one or two rows may be left over */
@@ -169,10 +88,44 @@ ALWAYS_INLINE int32_t matrix_width(int32_t rows, int32_t vectors)
     return vectors == 1 ? 1 : vectors == 2 || vectors == 4 ? 2 : 3;
 }
 
+/* all rows of the last columns in vectors of half the lanes, if fewer lanes are left over like this: is it so? */
+#ifdef INSITU_HALF_LANES
+ALWAYS_INLINE void half_vectors(const int wide, const int P, const int N, matrix_part *t, const matrix_shape *m)
+{
+    int32_t p = 0;
+    t->last = lanes(m->cols - t->j - (N - 1) * HALF_LANES);
+    for (; p + P <= m->rows; p += P) {
+        half_block(wide, 0, P, N, t, p, m);
+    }
+    for (; p + 4 <= m->rows; p += 4) {
+        half_block(wide, 0, 4, N, t, p, m);
+    }
+    for (; p < m->rows; p++) {
+        half_block(wide, 0, 1, N, t, p, m);
+    }
+}
+
+ALWAYS_INLINE int matrix_halves(const int wide, matrix_part t, const matrix_shape *m)
+{
+    const int32_t halves = (m->cols - t.j + HALF_LANES - 1) / HALF_LANES;
+    if (m->rows < 4 || (halves != 1 && halves != 3)) {
+        return 0;
+    }
+    if (halves == 1) {
+        half_vectors(wide, HALF_ROWS_1, 1, &t, m);
+    } else {
+        half_vectors(wide, HALF_ROWS_3, 3, &t, m);
+    }
+    return 1;
+}
+#else
+#define matrix_halves(wide, t, m) 0
+#endif
+
 /* all rows and columns */
 ALWAYS_INLINE void matrix_columns(const int wide, matrix_part t, const matrix_shape *m)
 {
-    while (t.j < m->cols) {
+    while (t.j < m->cols && !matrix_halves(wide, t, m)) {
         const int32_t n = matrix_width(m->rows, (m->cols - t.j + LANES - 1) / LANES);
         t.last = lanes(m->cols - t.j - (n - 1) * LANES);
         switch (n) {

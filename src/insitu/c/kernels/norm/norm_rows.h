@@ -27,7 +27,7 @@ ALWAYS_INLINE vf norm_load(const int V, const float *p, int v, vm m)
 ALWAYS_INLINE void norm_store(const int V, float *p, int v, vm m, vf value)
 {
     if (V == NORM_REST) {
-        vf_store(p, m, value);
+        vf_store_parts(p, m, value);
     } else {
         vf_put(p + v * LANES, value);
     }
