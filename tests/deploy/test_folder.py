@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from insitu.deploy.folder import MANIFEST, check_files, hashes, write_files
+import insitu
+from insitu.cli.info import of_folder
+from insitu.deploy.folder import MANIFEST, OLD, check_files, hashes, write_files
+from insitu.deploy.manifest import read_manifest
 from insitu.errors import DataError
 
 
@@ -71,6 +74,14 @@ def test_a_mix_of_old_and_new_is_never_accepted(verb, tmp_path, monkeypatch):
         write_files(whole["new"], folder)
         assert content(folder) == whole["new"]
     assert (1 < stop_at < 99 and not all(accepted_at)) or verb == "write_bytes"
+
+
+@pytest.mark.parametrize("reads", [insitu.open, insitu.prove, read_manifest, of_folder])
+def test_a_folder_that_was_half_written_says_so(reads, tmp_path):
+    write_files(program("old"), tmp_path)
+    (tmp_path / MANIFEST).replace(tmp_path / OLD)  # as if stopped while files took their places
+    with pytest.raises(DataError, match="is half written: that was interrupted\n  try: write it again"):
+        reads(tmp_path)
 
 
 def test_a_file_that_was_changed_is_refused_by_name(tmp_path):

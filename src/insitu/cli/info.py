@@ -73,9 +73,9 @@ def of_model(path: Path) -> dict:
 
 def of_folder(path: Path) -> dict:
     """A board's folder, a C program for no board, or samples."""
-    from insitu.deploy.folder import MANIFEST
+    from insitu.deploy.folder import is_folder
 
-    if (path / MANIFEST).exists():
+    if is_folder(path):
         return of_board(path)
     return of_program(path) if list(path.glob("*_weights.h")) else of_data(path)
 

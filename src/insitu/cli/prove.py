@@ -51,8 +51,8 @@ def arguments(parser) -> None:
 def run(arguments) -> int:
     import json
 
+    from insitu.deploy.folder import is_folder
     from insitu.graph.file import is_learner
-    from insitu.proof.folder import is_folder
 
     own = is_learner(arguments.model) and not _changed(arguments)
     kind = _folder if is_folder(arguments.model) else _learner if own else _model

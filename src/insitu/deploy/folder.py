@@ -110,6 +110,11 @@ def as_bytes(content: str | bytes) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
 
+def is_folder(path: str | Path) -> bool:
+    """Was a board's program written here, though perhaps not to the end?"""
+    return any((Path(path) / name).is_file() for name in (MANIFEST, OLD))
+
+
 def written_again() -> str:
     """How a folder is written anew."""
     how = either(shell="insitu compile MODEL --board NAME -o DIR", python='compile(..., board=NAME).write("DIR")')

@@ -17,7 +17,7 @@ from insitu.codegen.state import StateLayout
 from insitu.data.source import source_of
 from insitu.deploy import Deployment
 from insitu.deploy.choices import checked_choices
-from insitu.deploy.folder import MANIFEST, check_files, written_again
+from insitu.deploy.folder import MANIFEST, OLD, check_files, written_again
 from insitu.deploy.lowering import checked
 from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
@@ -103,6 +103,8 @@ def read_manifest(folder: str | Path) -> Manifest:
         check_files(Path(folder), {str(name): str(known) for name, known in found.get("files", {}).items()})
         return made
     except OSError as e:
+        if (Path(folder) / OLD).is_file():
+            raise DataError("is half written: that was interrupted", where=str(folder), hint=written_again()) from e
         shell, python = "insitu compile MODEL --board stm32f746 -o DIR", 'compile(..., board="stm32f746").write("DIR")'
         hint = f"{either(shell=shell, python=python)} makes one"
         raise DataError(f"is not the folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e

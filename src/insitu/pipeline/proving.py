@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from insitu.data import as_samples
+from insitu.deploy.folder import is_folder
 from insitu.graph.file import is_learner
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
 from insitu.learner.learned import learned_model
 from insitu.pipeline.network import has_statistics, head_of, load, new_head, to_precision
 from insitu.proof import Certificate, certify, drawn
-from insitu.proof.folder import is_folder, prove_folder
+from insitu.proof.folder import prove_folder
 from insitu.proof.learned import prove_learner
 from insitu.schemes.scheme import read_scheme
 from insitu.training.integer_head import integer_head

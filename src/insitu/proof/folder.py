@@ -136,7 +136,3 @@ def _about(parts: Parts, made: Deployment, manifest: Manifest) -> str:
     rows = ", row by row" if parts.recipe.rows else ""
     budget = f"{made.sram_bytes:,} of {made.limits.sram:,} B SRAM"
     return f"{manifest.board.name}: {parts.recipe.grad or 'f32'} gradients{rows}, {budget}; {done}"
-
-
-def is_folder(path: str | Path) -> bool:
-    return (Path(path) / MANIFEST).is_file()
