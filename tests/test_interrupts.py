@@ -72,12 +72,13 @@ def test_the_first_ctrl_c_waits_and_the_second_does_not():
 
 
 PRESSED = """
-import runpy, sys
+import os, runpy, signal, sys
 class Pressed:
     @staticmethod
     def find_spec(name, *_):
-        if name == "insitu.cli.train":
-            raise KeyboardInterrupt
+        if name == "numpy.exceptions":
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Pressed)
 runpy.run_module("insitu", run_name="__main__")
 """

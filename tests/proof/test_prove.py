@@ -8,6 +8,8 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import insitu
 from insitu import proof
@@ -303,3 +305,12 @@ def test_one_integer_that_moved_a_unit_too_far_is_seen(arithmetic):
             off.reshape(-1)[0] += 1 if off.reshape(-1)[0] < 100 else -1
             wrong = [f for f in same_state("step", graph.state, {**after, name: off}, run) if not f.ok]
             assert any(name in f.where for f in wrong), name
+
+
+def test_an_example_comes_from_the_samples_as_in_compile():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv1d(3, 4, 5), nn.ReLU(), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(4, 2)).eval()
+    samples = np.random.default_rng(0).normal(size=(6, 3, 11)).astype(np.float32)
+    assert insitu.prove(net, data=samples, precision="float", steps=1).ok
+    with pytest.raises(insitu.ModelError, match="needs an example input"):
+        insitu.prove(net)

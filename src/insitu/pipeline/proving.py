@@ -11,7 +11,7 @@ from insitu.graph.file import is_learner
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
 from insitu.learner.learned import learned_model
-from insitu.pipeline.network import has_statistics, head_of, load, new_head, to_precision
+from insitu.pipeline.network import example_of, has_statistics, head_of, load, new_head, to_precision
 from insitu.proof import Certificate, certify, drawn
 from insitu.proof.folder import prove_folder
 from insitu.proof.learned import prove_learner
@@ -39,7 +39,7 @@ def prove(model: Any, *, example: Any = None, classes: int | None = None, data: 
         return prove_learner(learner, data, steps, seed)
     model = learned_model(learner) if learner else model
     recipe = recipe or Recipe()
-    g = load(model, example)
+    g = load(model, example_of(model, example, data))
     samples = drawn(g, seed) if data is None else as_samples(data, g, targets=has_targets(recipe))
     g = to_precision(g, precision, samples, scheme, batch)
     g = new_head(g, classes, samples, recipe, head_after, "uniform", seed)
