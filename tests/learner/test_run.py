@@ -19,6 +19,7 @@ from insitu.learner.folder import open_folder
 from insitu.planner import plan
 
 from ..firmware.images import M3, conv_graphs
+from ..learners import data, learner, mlp, state_of
 
 for package in ("unicorn", "elftools", "ziglang"):
     pytest.importorskip(package)
@@ -126,6 +127,27 @@ def test_a_users_own_board_is_compiled_for_and_emulated(tmp_path, capsys):
     capsys.readouterr()
     found = run(capsys, tmp_path / "build", "--data", tmp_path / "x.npz", "--epochs", 2)
     assert found["board"] == "mine" and found["loss"][1] < found["loss"][0] and found["steps"] == 40
+
+
+def test_what_a_board_learned_goes_back_into_the_file_of_its_learner(tmp_path, capsys):
+    x, y = data(40)
+    np.savez(tmp_path / "x.npz", x=x, y=y)
+    made = learner("full", module=mlp(hidden=6), precision="int8", data=x, board="nrf52840")
+    made.write(tmp_path / "build")
+    common = (tmp_path / "build", "--data", tmp_path / "x.npz", "--rate", 0.05)
+    run(capsys, *common, "--save", tmp_path / "learned.insitu")
+    run(capsys, *common, "--save", tmp_path / "state.bin")
+    back = insitu.open(tmp_path / "learned.insitu")
+    assert state_of(back) == (tmp_path / "state.bin").read_bytes() != state_of(made)
+    for name in ("learned.insitu", "state.bin"):  # either is where the next run goes on
+        run(capsys, *common, "--load", tmp_path / name, "--save", tmp_path / f"next_{name}.bin")
+    found = {(tmp_path / f"next_{name}.bin").read_bytes() for name in ("learned.insitu", "state.bin")}
+    assert len(found) == 1 and found != {state_of(back)}
+
+
+def test_a_folder_without_its_learner_cannot_save_one(folder, capsys):
+    assert main(["run", str(folder), "--steps", "1", "--save", "x.insitu"]) == 1
+    assert "try: --save state.bin keeps what it learned" in capsys.readouterr().err
 
 
 WRONG = {

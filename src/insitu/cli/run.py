@@ -10,6 +10,7 @@ from insitu.cli.groups import Groups
 from insitu.cli.output import say, show, tell
 from insitu.cli.values import amount, count, index, rate, saved_file
 from insitu.cli.watching import INTERRUPTED, interrupted, told, watched
+from insitu.deploy.folder import LEARNER
 from insitu.errors import DataError
 from insitu.learner.given import kept
 from insitu.terminal.interrupts import AtOnce
@@ -43,7 +44,10 @@ def arguments(parser) -> None:
     )
     add_place(groups.board)
     groups.output.add_argument(
-        "--save", type=saved_file, metavar="FILE", help="write the state when done, every few minutes, and at Ctrl-C"
+        "--save",
+        type=saved_file,
+        metavar="FILE",
+        help="write the learner (.insitu) or its state (.bin): at the end, every few minutes, at Ctrl-C",
     )
     groups.add_report()
 
@@ -96,7 +100,7 @@ def check(arguments) -> None:
     """What can be told before the firmware is built."""
     if not arguments.data and not arguments.steps:
         raise DataError("nothing to train on", hint="--data FILE, or --steps N for random samples")
-    if arguments.save and kept(arguments.save) == "learner":
+    if arguments.save and kept(arguments.save) == "learner" and not (arguments.folder / LEARNER).is_file():
         raise DataError("a board's folder has no model to save", hint="--save state.bin keeps what it learned")
 
 

@@ -18,13 +18,16 @@ from pathlib import Path
 
 import numpy as np
 
+from insitu.deploy.folder import LEARNER as SOURCE
+from insitu.deploy.folder import written_again
 from insitu.errors import DataError, Error, ModelError
 from insitu.files import read_array, write_whole
 from insitu.graph import Graph
 from insitu.graph.file import LEARNER as ABOUT
-from insitu.graph.file import MAX_BYTES, MAX_TEXT, SUFFIX, add, opened_zip, packed, part
+from insitu.graph.file import MAX_BYTES, MAX_TEXT, SUFFIX, add, is_learner, opened_zip, packed, part
 from insitu.graph.file import read as read_graph
 from insitu.learner.few import Known
+from insitu.learner.given import read_state
 from insitu.learner.learner import Learner
 from insitu.learner.lesson import MARKS, Lesson, read_lesson
 from insitu.learner.seen import Seen, class_means
@@ -49,7 +52,7 @@ def save_learner(learner: Learner, path: str | Path) -> Path:
 def learner_bytes(learner: Learner) -> bytes:
     parts = learner.parts
     if parts is None:
-        raise DataError("a board's folder has no model to save", hint='save("state.bin") keeps what it learned')
+        return learner_bytes(_taught(learner))
     state, seen = state_of(learner), class_means(learner)
     about = {
         "format": FORMAT, "scheme": json.loads(parts.scheme.to_json()), "recipe": asdict(parts.recipe),
@@ -71,9 +74,26 @@ def learner_bytes(learner: Learner) -> bytes:
     return buffer.getvalue()
 
 
+def _taught(board: Learner) -> Learner:
+    """The learner that a board's folder was written from, with what the board has learned since."""
+    path = board.site.manifest.folder / SOURCE if board.site.manifest else None
+    if path is None or not path.is_file():
+        raise DataError("a board's folder has no model to save", hint='save("state.bin") keeps what it learned')
+    made, state = open_learner(path), board.device.state()
+    if state.keys() != made.device.state().keys():
+        raise DataError("the board's program is not that of its learner", where=str(path), hint=written_again())
+    made.device.load_arrays(state)
+    return made
+
+
 def state_of(learner: Learner) -> dict[str, np.ndarray]:
     """What it has learned so far."""
     return learner.device.state() if learner.opened else first_state(learner)
+
+
+def state_in(path: str | Path) -> bytes:
+    """The bytes of a saved state, also of the one that a saved learner has."""
+    return open_learner(Path(path)).device.save_state() if is_learner(path) else read_state(path)
 
 
 def first_state(learner: Learner) -> dict[str, np.ndarray]:

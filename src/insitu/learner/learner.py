@@ -22,7 +22,7 @@ from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import Augment, plain, predict_all, predicted
 from insitu.learner.few import learn
 from insitu.learner.fitting import Run, batch_of, check_run, fit
-from insitu.learner.given import given_samples, kept, one_or_more, pair, read_state
+from insitu.learner.given import given_samples, kept, one_or_more, pair
 from insitu.learner.history import History
 from insitu.learner.measures import measured
 from insitu.learner.moving import linked, moved, on_rung
@@ -308,8 +308,10 @@ class Learner(Owner):
         return open_learner, (learner_bytes(self),)
 
     def load(self, path: str | Path) -> None:
-        """Load a saved state. A wrong or damaged file is an error and changes nothing."""
-        data = read_state(path)
+        """Load a saved state, or that of a saved learner. A wrong or damaged file is an error and changes nothing."""
+        from insitu.learner.file import state_in
+
+        data = state_in(path)
         try:
             with self._changing:
                 self.device.load_state(data)
