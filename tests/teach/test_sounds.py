@@ -74,9 +74,3 @@ def test_what_was_learned_is_shown_before_an_export_that_fails(whistles, tmp_pat
     told = capsys.readouterr()
     assert f"written to {out}" in told.out and "of 9 examples" in told.out and "cannot be written" in told.err
     assert out.exists() and out.with_suffix(".html").exists() and not (tmp_path / "heard.tflite").exists()
-
-
-def test_photos_are_not_learned_by_a_new_network_and_the_error_says_what_they_need():
-    with pytest.raises(DataError, match="a new network learns sounds; photos need one that knows photos") as found:
-        list(backbones(NEW))
-    assert "efficientnet-lite0" in found.value.hint

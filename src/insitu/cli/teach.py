@@ -26,7 +26,7 @@ def arguments(parser) -> None:
         "data", metavar="DATA", type=Path, help="one subfolder per class, or a .csv with a label column"
     )
     what = parser.add_argument_group("network")
-    what.add_argument("--backbone", metavar="NAME", help="a network for photos or words; sounds: also `new` (the best)")
+    what.add_argument("--backbone", metavar="NAME", help="a network for photos or words, or `new` (the best)")
     what.add_argument("--board", metavar="B", help="choose a network that fits (`insitu boards`)")
     what.add_argument("--sram", type=size, metavar="BYTES", help="SRAM it may use, e.g. 128K")
     what.add_argument("--flash", type=size, metavar="BYTES", help="flash it may use, e.g. 512K")

@@ -5,6 +5,7 @@ Folders and labels are read elsewhere (reading.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from insitu.graph.source import RGB
 from insitu.ops.pixels import PLANAR
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
+GREYS = ("1", "L", "LA", "F")  # what Pillow calls images without colours, and WIDE ones
 WIDE = "I"  # what Pillow calls images of more than 8 bits per pixel begins with it
 
 
@@ -39,6 +41,24 @@ def read_image(path: Path, value: Value, camera: str = RGB) -> tuple[np.ndarray,
     pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR)).reshape(height, width, channels)
     pixels = to_camera(pixels, camera).astype(np.float32)
     return (pixels.transpose(2, 0, 1) if first else pixels), image.size
+
+
+def picture_sizes(files: Iterable[Path]) -> tuple[np.ndarray, bool]:
+    """Width and height of every picture that can be opened [pictures, 2], and whether all of them are grey."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise needs("pillow", "images", "reading images") from None
+    sizes, modes = [], set()
+    for file in files:
+        try:
+            with Image.open(file) as image:  # reads only the beginning of the file
+                sizes.append(image.size)
+                modes.add(image.mode)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            continue  # named by whoever reads it
+    grey = all(mode in GREYS or mode.startswith(WIDE) for mode in modes)
+    return np.array(sizes, np.int64).reshape(-1, 2), grey
 
 
 def _of_bytes(image: Any) -> Any:

@@ -21,7 +21,6 @@ from insitu.zoo import ENTRIES, find, state_of
 EFFICIENTNET = "efficientnet-lite0"
 WORDS = "kws-dscnn-int8"
 NEW = "new"  # no backbone: a new network learns from nothing
-NOT_PHOTOS = "a new network learns sounds; photos need one that knows photos already"
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,11 @@ LISTENERS = (_words(),)
 def backbones(wanted: str | None, sounds: bool = False) -> Iterator[Backbone]:
     """Those that are here, or those of one name. None for photos is an error that says how to get one; for sounds, a
     new network can learn from nothing."""
-    known = () if sounds and wanted == NEW else LISTENERS if sounds else BACKBONES
+    known = () if wanted == NEW else LISTENERS if sounds else BACKBONES
     chosen = [b for b in known if wanted in (None, b.name, b.entry)]
     if known and not chosen:
-        what = NOT_PHOTOS if wanted == NEW else f"there is no backbone {wanted!r}"
-        raise DataError(what, hint=", ".join(dict.fromkeys(b.entry for b in known)))
+        names = (NEW, *dict.fromkeys(b.entry for b in known))
+        raise DataError(f"there is no backbone {wanted!r}", hint=", ".join(names))
     found = [b for b in chosen if b.here]
     if known and not found and (wanted or not sounds):
         hint = f"insitu zoo get {WORDS}" if sounds else 'pip install "insitu[teach]"'

@@ -1,5 +1,5 @@
-"""Small networks for tables, recordings and sounds. They start from random weights and learn in float; int8
-comes afterwards.
+"""Small networks for tables, recordings, sounds and small pictures. They start from random weights and learn in
+float; int8 comes afterwards.
 
 The inputs are normalised inside the network, by the mean and spread of the examples that are learned: raw numbers go
 in, on a board too.
@@ -15,18 +15,20 @@ from insitu.graph import Builder, Graph, Type, Value, build
 from insitu.ops.activation import relu
 from insitu.ops.conv import conv2d
 from insitu.ops.depthwise import depthwise2d
-from insitu.ops.layout import concat
+from insitu.ops.layout import concat, reshape
 from insitu.ops.linear import linear
 from insitu.ops.norm import batch_norm
 from insitu.ops.normalize import normalize
 from insitu.ops.reduce import mean
-from insitu.preprocess import Audio
+from insitu.preprocess import Audio, Transform
 
 HIDDEN = (64, 32)  # widths of the layers for a table
 FILTERS = (24, 32, 48)  # of the convolutions over time
 KERNEL, STRIDE = 5, 2
 LISTENING = Audio(coefficients=None, high=7600.0)  # a second at 16 kHz: 49 x 40 logarithms of mel bands
 WIDTH, BLOCKS = 64, 4  # of the separable convolutions over them
+FIRST, MOST = 16, 64  # filters over a picture: twice as many wherever it is halved
+LEAST = 2  # pixels of the shorter side, down to which it is halved
 HEARD = 200  # sounds that the mean and spread of the features are measured on
 
 
@@ -83,6 +85,30 @@ def for_sounds(sounds: np.ndarray, classes: int, seed: int = 0, listening: Audio
             w = _drawn(builder, f"pointwise{k + 1}.weight", (WIDTH, 1, 1, WIDTH), WIDTH, rng)
             x = _normed(builder, conv2d(x, w, name=f"pointwise{k + 1}"))
         return builder.graph(_linear(builder, mean(x, axes=(1, 2), name="pool"), "classifier", classes, rng))
+
+
+def for_pictures(pictures: np.ndarray, classes: int, seed: int = 0) -> Graph:
+    """Convolutions with batch norm that halve u8[pictures, height, width, channels] until little of it is left."""
+    builder, rng = Builder("pictures"), np.random.default_rng(seed)
+    with build(builder):
+        x = builder.input("picture", Type("f32", (1, *pictures.shape[1:])))
+        x = _seen(builder, x, "conv1", FIRST, 1, rng)
+        for k in range(2, 2 + halvings(min(x.shape[1:3]))):
+            x = _seen(builder, x, f"conv{k}", min(MOST, 2 * x.shape[3]), 2, rng)
+        flat = reshape(x, shape=(1, int(np.prod(x.shape))), name="flat")  # where something is counts, unlike in a mean
+        graph = builder.graph(_linear(builder, flat, "classifier", classes, rng))
+    usual = spread(pictures / 255, (0, 1, 2))
+    return Transform(usual["mean"], usual["std"]).applied_to(graph)
+
+
+def halvings(side: int) -> int:
+    """How often a side is halved, and rounded up, until it is short enough."""
+    return 0 if side <= LEAST else 1 + halvings(-(-side // 2))
+
+
+def _seen(builder: Builder, x: Value, name: str, filters: int, stride: int, rng: np.random.Generator) -> Value:
+    w = _drawn(builder, f"{name}.weight", (filters, 3, 3, x.shape[3]), 9 * x.shape[3], rng)
+    return _normed(builder, conv2d(x, w, stride=(stride, stride), padding=(1, 1, 1, 1), name=name))
 
 
 def _drawn(builder: Builder, name: str, shape: tuple[int, ...], inputs: int, rng: np.random.Generator) -> Value:

@@ -1,7 +1,8 @@
 """The steps from a folder to a learner: look, choose a network that fits, read, train, test.
 
 Photos: a network that knows photos already gets a new classifier; sounds too, if one that knows words is here. Tables,
-recordings and other sounds: a small network learns from nothing, in float, and is then made int8. Everything that runs
+recordings, other sounds, and small pictures if that is better: a small network learns from nothing, in float, and is
+then made int8. Everything that runs
 is the generated C. Files are written by the caller.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 
 from insitu import pipeline
 from insitu.boards import Board
+from insitu.data.augment import Augment
 from insitu.data.augment_sound import AugmentSound
 from insitu.deploy import limits_of
 from insitu.errors import BudgetError, DataError, LearningWarning
@@ -25,21 +27,24 @@ from insitu.learner.growing import add_new_classes
 from insitu.learner.learned import learned_model
 from insitu.learner.lesson import NEW_NETWORK, Lesson
 from insitu.learner.relinked import relinked
-from insitu.teach.backbones import backbones
-from insitu.teach.examples import Examples, examples_of, numbers, sounds
+from insitu.teach.backbones import BACKBONES, NEW, backbones
+from insitu.teach.examples import Examples, examples_of, numbers, photos, sounds
 from insitu.teach.material import PHOTOS, QUANTITIES, RECORDINGS, SOUNDS, TABLE, Material, look
+from insitu.teach.pictures import are_small, better, frame
 from insitu.teach.result import Taught, tested
-from insitu.teach.scratch import LISTENING, for_quantity, for_sounds, for_table, for_windows
+from insitu.teach.scratch import LISTENING, for_pictures, for_quantity, for_sounds, for_table, for_windows
 from insitu.terminal.progress import Report, bar
 from insitu.terminal.wording import either, in_lesson
 from insitu.training.train import Recipe
 
 WORST_LOSS = 0.02  # of accuracy from float to int8, above which a note says so
-SEVERAL = {TABLE: "tables", QUANTITIES: "a quantity"}  # what a network is for
+SEVERAL = {TABLE: "tables", QUANTITIES: "a quantity", PHOTOS: "pictures"}  # what a network is for
 FORGOTTEN = "what it learned before is not in its file: the test may be on examples that it learned from"
-HEARD = 28000  # sounds that a new network hears in total, in at least and at most so many epochs
+KNOWN = "known"  # the way of a network that has learned before, beside NEW
+ALONE = "no network that knows photos is here to compare with"
+HEARD = 28000  # sounds (or pictures) that a new network hears in total, in at least and at most so many epochs
 FEWEST_EPOCHS, MOST_EPOCHS = 40, 200
-BATCH = 16  # sounds
+BATCH = 16  # sounds or pictures
 SQUARED = Recipe(loss="mse")
 
 Keep = Callable[[Learner], object]
@@ -69,14 +74,16 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
     with bar(progress) as report, in_lesson():
         if go_on is not None and lesson.finished:
             return _further(go_on, material, lesson, board, keep, report)
-        if material.kind == PHOTOS or (go_on is None and _knows_words(material, lesson)):
+        if go_on is None and material.kind == PHOTOS and lesson.backbone is None and are_small(material):
+            return _from_either(material, lesson, board, keep, report)
+        if go_on is None and _knows(material, lesson):
             return _from_backbone(material, lesson, board, keep, report)
         return _from_scratch(material, lesson, board, go_on, keep, report)
 
 
-def _knows_words(material: Material, lesson: Lesson) -> bool:
-    """Are there sounds, and a network that knows words already?"""
-    return material.kind == SOUNDS and any(True for _ in backbones(lesson.backbone, sounds=True))
+def _knows(material: Material, lesson: Lesson) -> bool:
+    """Is there a network that knows photos, or words, already? For photos, none is an error."""
+    return material.kind in (PHOTOS, SOUNDS) and any(True for _ in backbones(lesson.backbone, material.kind == SOUNDS))
 
 
 def _kind(material: Material, before: Lesson | None) -> str:
@@ -128,6 +135,19 @@ def _taught(learner: Learner, material: Material, lesson: Lesson, found: Example
     return tested(learner, material.only(found.which), network, history, found.part(material.test), notes)
 
 
+def _from_either(material: Material, lesson: Lesson, board: str | Board, keep: Keep | None,
+                 report: Report) -> Taught:  # fmt: skip
+    """Small pictures: a network that knows photos, or a new one, whichever does better on examples held out; the new
+    one if both do as well, because it is smaller by far."""
+    ways = {
+        NEW: lambda m, own, kept=None: _from_scratch(m, own, board, None, kept, report),
+        KNOWN: lambda m, own, kept=None: _from_backbone(m, own, board, kept, report),
+    }
+    name, why = better(material, lesson, ways) if any(b.here for b in BACKBONES) else (NEW, ALONE)
+    made = ways[name](material, lesson, keep)
+    return replace(made, notes=(*made.notes, why))
+
+
 # photos and words -------------------------------------------------------------------------------
 
 
@@ -161,7 +181,7 @@ def _weights(graph: Graph) -> int:
     return sum(array.size for array in graph.constants.values())
 
 
-# tables, recordings, sounds ---------------------------------------------------------------------
+# tables, recordings, sounds, small pictures ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -180,6 +200,11 @@ def listening(count: int) -> dict[str, Any]:
     return {"epochs": epochs, "rate": 0.003, "augment": AugmentSound()}
 
 
+def looking(count: int) -> dict[str, Any]:
+    """Every epoch sees the pictures moved a little, lighter or darker."""
+    return {**listening(count), "augment": Augment(crop=None, pad=1, flip=False, brightness=0.1, contrast=0.1)}
+
+
 def in_batches(count: int) -> dict[str, Any]:
     """Batch norm wants several sounds at once; a few clips are one batch."""
     return {"recipe": Recipe(optimizer="adam"), "batch": min(BATCH, count)}
@@ -192,6 +217,7 @@ SCHOOLS = {
     ),
     RECORDINGS: School(for_windows),
     SOUNDS: School(for_sounds, in_batches, listening),
+    PHOTOS: School(for_pictures, in_batches, looking),
 }
 
 
@@ -204,15 +230,23 @@ def in_int8(first: History, second: History) -> History:
     return replace(first, found="; ".join(filter(None, [first.found, words])), in_float=True)
 
 
+def _read(material: Material, lesson: Lesson, columns: tuple[str, ...], report: Report) -> Examples:
+    """All examples, as a new network takes them."""
+    if material.kind == SOUNDS:
+        return sounds(material, LISTENING.graph(), report)
+    if material.kind == PHOTOS:
+        return photos(material, frame(material), report)
+    return numbers(material, lesson.window, columns)
+
+
 def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school: Learner | None, keep: Keep | None,
                   report: Report) -> Taught:  # fmt: skip
     """A small float network learns everything; then the same network in int8, for the board.
 
     `school` is that float network, if it was interrupted earlier.
     """
-    listens = LISTENING.graph() if material.kind == SOUNDS else None
     columns = school.graphs["predict"].columns if school else ()
-    found = sounds(material, listens, report) if listens else numbers(material, lesson.window, columns)
+    found = _read(material, lesson, columns, report)
     training, test, way = found.part(~material.test), found.part(material.test), SCHOOLS[material.kind]
     lesson = replace(
         lesson,
