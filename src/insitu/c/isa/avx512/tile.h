@@ -38,6 +38,16 @@ APART void tile_finish_s8(const __m512i *sums, int32_t rows, ptrdiff_t row, int3
     }
 }
 
+/* y of one row, `blocks` times sixteen outputs from o on that share a multiplier: it is prepared once */
+APART void tile_finish_row_s8(const __m512i *sums, int32_t blocks, ptrdiff_t row, int32_t o, const tile_source *t)
+{
+    const requant_lanes r = requant_load(t->q, o, lanes16(t->outs - o));
+    int8_t *y = t->y + row * t->y_row;
+    for (int32_t j = 0; j < blocks; j++, o += 16) {
+        requant_store(1, y + o, 0, lanes16(t->outs - o), sums + j, 1, &r);
+    }
+}
+
 /* P rows by N blocks of sixteen outputs from o on, all sums in registers */
 ALWAYS_INLINE void tile_block_s8(const int P, const int N, ptrdiff_t row, const tile_source *t, int32_t o)
 {
@@ -89,6 +99,10 @@ ALWAYS_INLINE void tile_block_s8(const int P, const int N, ptrdiff_t row, const 
     UNROLL
     for (int i = 0; i < P * N; i++) {
         sums[i] = acc[i];
+    }
+    if (P == 1 && !t->q->step && !t->mask) {
+        tile_finish_row_s8(sums, N, row, o, t);
+        return;
     }
     for (int j = 0; j < N; j++) {
         tile_finish_s8(sums + j * P, P, row, o + 16 * j, t);
