@@ -19,8 +19,9 @@ import numpy as np
 
 from insitu.graph import Builder, Graph, Node, Value, build, evaluate
 from insitu.ops.activation import lut_s8
+from insitu.ops.norm import softmax_s8
 from insitu.proof.findings import Finding, largest
-from insitu.proof.surrogate import edges, has_surrogate, moved, real, reals, surrogate
+from insitu.proof.surrogate import edges, has_surrogate, moved, real, reals, softmax_moved, surrogate
 from insitu.training.autodiff import depend_on
 
 CLOSENESS = 1e-4  # of gradients
@@ -220,7 +221,7 @@ def int8_rules(run: Run, seed: int = 0) -> Iterator[Finding]:
                 continue
             moves: list = [None] * len(values)
             moves[k] = direction(v, rng)
-            differences, near = moved(node, values, moves)
+            differences, near = _moved_in(run, node, values, moves)
             kept = [np.where(near, 0, g[0]), *g[1:]]
             gradient = rule_gradients(run, node, kept)[k]
             if gradient is None:
@@ -295,12 +296,20 @@ def carried(run: Run, name: str, d: np.ndarray) -> float:
     for node in run.after(name):
         moves = [moving.get(v.name) for v in node.inputs]
         values = reals(node, _inputs(run, node))
-        differences, near = moved(node, _typed(node, values), moves)
+        differences, near = _moved_in(run, node, _typed(node, values), moves)
         if near.any():
             differences[0] = _as_written(run, node, values, moves, differences[0], near)
         outputs = [v for v in node.outputs if v.dtype != "u8"]
         moving.update({v.name: m for v, m in zip(outputs, differences)})
     return float(moving[run.loss.name])
+
+
+def _moved_in(run: Run, node: Node, values, moves) -> tuple[list[np.ndarray], np.ndarray]:
+    """`moved`, from the shares that were written where the gradient has only those."""
+    if node.op is not softmax_s8 or moves[0] is None:
+        return moved(node, values, moves)
+    shares = real(run.env[node.output.name], node.output.type)
+    return [softmax_moved(shares, moves[0])], np.zeros(node.output.shape, bool)
 
 
 def _typed(node: Node, values: list[np.ndarray]) -> list[np.ndarray]:

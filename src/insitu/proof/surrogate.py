@@ -16,19 +16,21 @@ from itertools import product
 
 import numpy as np
 
-from insitu.graph import Node, Op, Type
+from insitu.graph import REGISTRY, Node, Op, Type
 from insitu.ops import layout, pool, reduce
 from insitu.ops._gradients import table_slope
-from insitu.ops.activation import lut_s8
+from insitu.ops.activation import lut_s8, prelu
 from insitu.ops.arith import add_s8, mul_s8, sub_s8
 from insitu.ops.channels import merge_channels, take_channels
 from insitu.ops.conv import conv2d_s8
 from insitu.ops.depthwise import depthwise2d_s8
 from insitu.ops.linear import linear_s8, matmul_s8
+from insitu.ops.norm import softmax_s8
 from insitu.ops.pool import avg_pool2d_s8
 from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.ops.reduce import mean_s8
 
+BELOW = 1e-3  # of the largest input: how far below a kink at 0 its lower slope is measured
 STEP = 1e-5  # how far inputs are moved for a difference, in units of their scale
 TIE_STEP = 1e-8  # the same where equal inputs must still be told from those that are merely close
 HAIR = 1e-3  # in units of the output's scale: nearer to an edge than this counts as neither inside nor outside
@@ -143,6 +145,13 @@ def lut(node: Node, x, table, slope=None):
     return (curve[i] + d[i] * f + (d[i + 1] - d[i]) * f * f / 2 - ty.zero) * ty.scale
 
 
+def of_float(node: Node, *values):
+    """What the float op of an int8 twin computes: enough for a twin that has no formula of its own here."""
+    op = FLOAT[node.op]
+    attrs = {name: node.attrs.get(name, first) for name, first in op.defaults.items()}
+    return op.apply("eval", values, attrs, node=node)
+
+
 # op of an int8 graph -> its surrogate before the clamp: (node, *reals) -> reals
 SURROGATES: dict[Op, Callable] = {
     conv2d_s8: conv2d,
@@ -162,11 +171,13 @@ SURROGATES: dict[Op, Callable] = {
     reduce.amax: amax,
     layout.pad: pad,
 }
+FLOAT = {op.facts.int8: op for op in REGISTRY.values() if op.facts.int8 is not None}
+SURROGATES |= {twin: of_float for twin in FLOAT if twin not in SURROGATES}
 MOVES_ONLY = {
     layout.reshape, layout.transpose, layout.concat, layout.slice, layout.split, layout.resize, merge_channels,
     take_channels,
 }  # fmt: skip
-UNCLAMPED = {dequantize, pool.max_pool2d, reduce.amax, layout.pad, lut_s8} | MOVES_ONLY
+UNCLAMPED = {dequantize, pool.max_pool2d, reduce.amax, layout.pad, lut_s8, softmax_s8} | MOVES_ONLY
 
 
 def has_surrogate(node: Node) -> bool:
@@ -202,6 +213,7 @@ def moved(node: Node, values: Sequence, moves: Sequence) -> tuple[list[np.ndarra
     """The central difference of each output along `moves` (None: fixed input), and which elements are near an edge."""
     h = _step(node, values, moves)
     outputs = [v for v in node.outputs if v.dtype != "u8"]
+    values = _below_kink(node, values)
     if h == 0:
         return [np.zeros(v.shape) for v in outputs], np.zeros(node.output.shape, bool)
     up, down = (before_clamp(node, [x if m is None else x + s * h * m for x, m in zip(values, moves)]) for s in (1, -1))
@@ -212,6 +224,19 @@ def moved(node: Node, values: Sequence, moves: Sequence) -> tuple[list[np.ndarra
     hair = HAIR_LITERT if node.attrs.get("rounding") == "litert" else HAIR
     near = np.abs(up[0] - down[0]) + hair * node.output.type.scale
     return [difference], np.minimum(np.abs(up[0] - ends[0]), np.abs(up[0] - ends[1])) <= near
+
+
+def _below_kink(node: Node, values: Sequence) -> Sequence:
+    """A dequantised input is often exactly 0, where prelu has two slopes: its gradient takes the one below."""
+    if node.op is not prelu:
+        return values
+    x = np.asarray(values[0])
+    return [np.where(x == 0, -BELOW * np.max(np.abs(x), initial=0.0), x), *values[1:]]
+
+
+def softmax_moved(y: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """How shares y move along m. The gradient of softmax_s8 has only its rounded shares, whatever they were before."""
+    return y * (m - np.sum(y * m, axis=-1, keepdims=True))
 
 
 def _step(node: Node, values: Sequence, moves: Sequence) -> float:
