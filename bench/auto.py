@@ -14,10 +14,11 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import t as student
 
 import insitu
 from bench import auto_tasks as new
@@ -121,6 +122,29 @@ def lines(rows: list[dict]) -> list[tuple]:
     return found
 
 
+def paired(rows: list[dict], other: str) -> list[tuple[str, int, list[float]]]:
+    """For each setting, how much better `auto` is than another scheme with the same samples and seed."""
+    known = {(r["task"], r["each"], r["seed"], r["scheme"]): r["accuracy"] for r in rows}
+    found: dict[tuple[str, int], list[float]] = {}
+    for (task, each, seed, scheme), accuracy in known.items():
+        if scheme == AUTO and (task, each, seed, other) in known:
+            found.setdefault((task, each), []).append(accuracy - known[task, each, seed, other])
+    return [(*setting, differences) for setting, differences in found.items() if len(differences) > 1]
+
+
+def compared(rows: list[dict], other: str) -> Iterator[str]:
+    """In how many settings `auto` is below another scheme, in how many by more than seeds explain, and which."""
+    settings, means = paired(rows, other), []
+    for task, each, d in settings:
+        mean, error = float(np.mean(d)), float(np.std(d, ddof=1) / len(d) ** 0.5)
+        means.append(mean)
+        if mean < 0:
+            p = float(student.sf(-mean / error, len(d) - 1)) if error else 0.0
+            yield f"  {task}, {each or 'all'}: {mean:.1f}, standard error {error:.1f}, {len(d)} seeds, p {p:.2f}"
+    below = sum(m < 0 for m in means)
+    yield f"against {other}: {np.mean(means):+.1f} on average, below in {below} of {len(means)} settings"
+
+
 def _mean(values: list[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
@@ -141,6 +165,8 @@ def main(argv: list[str] | None = None) -> int:
             for scheme in SCHEMES:
                 fill(rows, name, scheme, seed, options)
     print(table(HEADERS, lines(rows)))
+    for other in SCHEMES[:-1]:
+        print("\n".join(compared(rows, other)))
     return 0
 
 

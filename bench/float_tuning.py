@@ -81,13 +81,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--scheme", default="full")
     parser.add_argument("--recipe", choices=RECIPES, default="8")
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--file", type=Path, default=FILE)
     options = parser.parse_args(argv)
     known, first = read(options.file), Setting(MODEL, "flowers", options.recipe, f"float {options.scheme}")
     settings = [replace(first, rate=rate, choosing=True) for rate in options.rates]
     for setting in settings:
         fill(known, setting, options)
-    fill(known, replace(first, rate=best_rate(known, first) or 0.0), options)
+    for seed in options.seeds:
+        fill(known, replace(first, rate=best_rate(known, first) or 0.0, seed=seed), options)
     return 0
 
 

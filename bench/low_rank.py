@@ -1,6 +1,6 @@
 """Low-rank updates next to shares of weights: accuracy against the bytes of arena and state, in float.
 
-    python -m bench.low_rank                 a table; two networks, two seeds
+    python -m bench.low_rank                 a table; four networks, two seeds
     python -m bench.low_rank --only rank     a part of it
 
 `y = W x + B (A x)`: W is frozen, A (rank x inputs, drawn) and B (outputs x rank, zeros) are trained, by an ordinary
@@ -12,6 +12,7 @@ layers, by other digits than those learned or tested.
 from __future__ import annotations
 
 import argparse
+import copy
 import sys
 import tempfile
 import warnings
@@ -59,14 +60,41 @@ def flat() -> nn.Module:
     return nn.Sequential(nn.Flatten(), *dense(64, 256, 256, 10))
 
 
+def wide() -> nn.Module:
+    """A wide last layer, and ten by ten numbers behind it for what is always trained."""
+    return nn.Sequential(nn.Flatten(), *dense(64, 1024, 10), nn.Linear(10, 10))
+
+
+class Attention(nn.Module):
+    """Four heads of attention over tokens [1, count, width], and what came in."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x):
+        count, width = x.shape[1:]
+        q, k, v = (f(x).reshape(-1, count, 4, width // 4).transpose(1, 2) for f in (self.q, self.k, self.v))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+        return x + self.o(mixed.reshape(-1, count, width))
+
+
+def tokens() -> nn.Module:
+    """Each line of a digit is a token of 64 numbers."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(1, 2), nn.Linear(8, 64), nn.ReLU(), Attention(64), nn.Flatten(), nn.Linear(512, 10))
+
+
 def turned(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.rot90(x, axes=(2, 3)))
 
 
-# name -> (network, the layers before the head that are trained, how the task differs)
-TASKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], Callable[[np.ndarray], np.ndarray]]] = {
-    "CNN, inverted digits": (small_cnn, (3, 6), lambda x: 1 - x),
-    "wide MLP, turned digits": (flat, (1, 3), turned),
+# name -> (network, the layers that are trained or get factors, how the task differs)
+TASKS: dict[str, tuple[Callable[[], nn.Module], tuple[str, ...], Callable[[np.ndarray], np.ndarray]]] = {
+    "CNN, inverted digits": (small_cnn, ("3", "6"), lambda x: 1 - x),
+    "wide MLP, turned digits": (flat, ("1", "3"), turned),
+    "attention, turned digits": (tokens, ("3.q", "3.v"), turned),
+    "wide head, turned digits": (wide, ("3",), turned),
 }
 
 
@@ -79,17 +107,24 @@ def lines(name: str, only: str = "") -> list[tuple[str, ...]]:
     return [_line(name, what, model, scheme, data, change) for what, model, scheme in wanted]
 
 
-def programs(base: Any, chosen: tuple[int, ...]) -> dict[str, tuple[nn.Module, str]]:
+def programs(base: Any, chosen: tuple[str, ...]) -> dict[str, tuple[nn.Module, str]]:
     """What is trained -> the network, its scheme."""
     found: dict[str, tuple[nn.Module, str]] = {"head": (base, "head")}
     for share in SHARES:
-        found[f"{share} of two weights"] = base, "".join(f"{at}  bias  weight {share}\n" for at in chosen)
+        found[f"{share} of weights"] = base, "".join(f"{name}  bias  weight {share}\n" for name in chosen)
     for rank in RANKS:
         torch.manual_seed(rank)
-        layers = [LowRank(layer, rank) if at in chosen else layer for at, layer in enumerate(base)]
-        scheme = "".join(f"{at}.{part}  weight 1\n" for at in chosen for part in ("down", "up"))
-        found[f"rank {rank}"] = nn.Sequential(*layers).eval(), scheme
+        scheme = "".join(f"{name}.{part}  weight 1\n" for name in chosen for part in ("down", "up"))
+        found[f"rank {rank}"] = with_factors(base, chosen, rank), scheme
     return found
+
+
+def with_factors(base: Any, chosen: tuple[str, ...], rank: int) -> nn.Module:
+    """The network with a correction of low rank beside each of these layers."""
+    model = copy.deepcopy(base)
+    for name in chosen:
+        model.set_submodule(name, LowRank(model.get_submodule(name), rank))
+    return model.eval()
 
 
 def _line(task: str, what: str, model: nn.Module, scheme: str, data, change) -> tuple[str, ...]:

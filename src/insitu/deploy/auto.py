@@ -172,7 +172,12 @@ def fitting(parts: Parts, found: list[Layer], limits: Limits, budget: int, rung:
 
 
 def board_fits(graphs, limits: Limits, budget: int) -> bool:
+    """Lowered until it fits, or as far as possible: the planner may miss a goal that it reaches with a lower one."""
     programs = Programs(graphs)
-    program = replace(programs.lowered_to(programs.rooms(budget)[0]), in_place=True)
-    flash = limits.flash is None or program.const_bytes + CODE <= limits.flash
-    return flash and bare_sram(program) + LINKED_SRAM <= budget
+    for enough in (programs.rooms(budget)[0], 0):
+        program = programs.lowered_to(enough)
+        if limits.flash is not None and program.const_bytes + CODE > limits.flash:
+            return False
+        if bare_sram(replace(program, in_place=True)) + LINKED_SRAM <= budget:
+            return True
+    return False

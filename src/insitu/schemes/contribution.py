@@ -1,6 +1,6 @@
 """What training a part of a network is expected to bring: one table, whoever filled it.
 
-    blocks.9.pointwise1    bias 0.22    weight 1/8 0.85, 1/4 1.20, 1/2 1.70, 1 2.40
+    blocks.9.pointwise1    bias 0.22    weight 1/8 0.56, 1/4 0.91, 1/2 1.48, 1 2.40
 
 Gains are in any unit, as long as all have the same, and are added up: the gain of a scheme is the sum of its parts.
 ladder.py fills a table from the structure of a network alone. Nothing here knows what a part costs (cost.py) or chooses
