@@ -146,3 +146,15 @@ LEFT = {
 def test_what_cannot_be_taken_over_is_named(word, capsys):
     made = insitu.compile(compiled(**LEFT[word]()), precision="float")
     assert any(word in note for note in made.notes) and word in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("last", "units", "loss"),
+    [("softmax", 3, "sparse_categorical_crossentropy"), ("sigmoid", 1, "binary_crossentropy")],
+)
+def test_a_last_function_that_is_part_of_the_loss_is_not_dropped_in_silence(last, units, loss, capsys):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(units, activation=last)])
+    model.compile("sgd", loss)
+    made = insitu.compile(model, precision="float")
+    said = f"the last {last} is part of the loss: predict gives logits, classify gives probabilities"
+    assert said in made.notes and said in capsys.readouterr().err

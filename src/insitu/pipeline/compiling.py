@@ -92,7 +92,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     g = say("2-input", transform.applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=targets)
     chosen = _classes(g, classes, samples, head_init, head_after)
-    own = chosen.count is None and head_after is None and settings.taken is None  # Keras's users know their loss
+    own = chosen.count is None and head_after is None
     without = without or (without_softmax(g, settings.recipe) if own else "")
     wish = wish_of(scheme, not is_int8(g) and is_untrained(g), head_alone(store, max_classes))
     with stage("calibrating"):

@@ -64,12 +64,12 @@ def with_gradients(recipe: Recipe, limits: Limits) -> Recipe:
 
 def bare(graph: Graph, settings: Settings) -> tuple[Graph, str]:
     """The graph without a last sigmoid, which is part of the loss binary_cross_entropy: it would be applied twice. And
-    a note, if no Keras model said so itself."""
+    a note: also in Keras, predict would give probabilities."""
     node, taken = graph.producer.get(graph.outputs[0].name), settings.taken
     part_of_loss = settings.recipe.loss == "binary_cross_entropy" and not (taken and taken.logits)
     if not part_of_loss or node is None or node.op is not sigmoid:
         return graph, ""
-    note = "" if taken else "the last sigmoid is part of the loss: predict gives logits, classify gives probabilities"
+    note = "the last sigmoid is part of the loss: predict gives logits, classify gives probabilities"
     return drop_unused(replace(graph, outputs=(node.inputs[0], *graph.outputs[1:]))), note
 
 
