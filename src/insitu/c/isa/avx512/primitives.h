@@ -129,19 +129,29 @@ static inline void avx512_requant_row(int8_t *y, const int32_t *acc, const requa
 }
 #define requant_row avx512_requant_row
 
-/* rescale((x - zero) 2^20): at most 2^28, so that no rounding term overflows */
+/* rescale((x - zero) 2^20): at most 2^28, so that no rounding term overflows. Of d = x - zero, d 2^20 m / 2^31 rounded half
+ * up is d (m >> 11) + (d (m & 2047) + 2^10 >> 11), in words of 32 bits */
 ALWAYS_INLINE __m512i sum_term(__m128i x, int32_t zero, int32_t m, int32_t shift)
 {
-    const __m512i from = _mm512_sub_epi32(_mm512_cvtepi8_epi32(x), _mm512_set1_epi32(zero));
+    const __m512i d = _mm512_sub_epi32(_mm512_cvtepi8_epi32(x), _mm512_set1_epi32(zero));
     if (m == 1 << 30 && shift == 0) { /* exactly one half: LiteRT's multiplier for the term of the larger scale */
-        return _mm512_slli_epi32(from, 19);
+        return _mm512_slli_epi32(d, 19);
     }
-    const __m512i v = _mm512_slli_epi32(from, 20);
-    const __m512i m2 = _mm512_set1_epi32((int32_t)((uint32_t)m << 1));
-    const __m512i h = high16(1, v, m2, m2, m >= 1 << 30 ? 0xffff : 0);
+    const __m512i low = _mm512_mullo_epi32(d, _mm512_set1_epi32(m & 2047));
+    const __m512i rest = _mm512_srai_epi32(_mm512_add_epi32(low, _mm512_set1_epi32(1024)), 11);
+    const __m512i h = _mm512_add_epi32(_mm512_mullo_epi32(d, _mm512_set1_epi32(m >> 11)), rest);
     const __m512i half = _mm512_set1_epi32((1 << -shift) >> 1);
     const __m512i away = _mm512_maskz_srai_epi32(shift < 0 ? 0xffff : 0, h, 31);
     return _mm512_sra_epi32(_mm512_add_epi32(_mm512_add_epi32(h, half), away), _mm_cvtsi32_si128(-shift));
+}
+
+ALWAYS_INLINE void sum_litert_sixteen(int8_t *y, const int8_t *a, const int8_t *b, __mmask16 k, const sum_litert_quant *q,
+                                      const requant_lanes *r)
+{
+    const __m512i ta = sum_term(_mm_maskz_loadu_epi8(k, a), q->a_zero, q->ma, q->a_shift);
+    const __m512i tb = sum_term(_mm_maskz_loadu_epi8(k, b), q->b_zero, q->mb, q->b_shift);
+    const __m512i sum = q->sign > 0 ? _mm512_add_epi32(ta, tb) : _mm512_sub_epi32(ta, tb);
+    requant_store(1, y, 0, k, &sum, 1, r);
 }
 
 static inline void avx512_sum_litert_run(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
@@ -151,12 +161,12 @@ static inline void avx512_sum_litert_run(int8_t *y, const int8_t *a, const int8_
     const int8_t shift = (int8_t)q->y_shift;
     const requant out = {0, 0, q->y_zero, q->lo, q->hi, REQUANT_LITERT, 0, &quant->my, &shift};
     const requant_lanes r = requant_load(&out, 0, 0xffff);
-    for (int32_t i = 0; i < n; i += 16) {
-        const __mmask16 k = lanes16(n - i);
-        const __m512i ta = sum_term(_mm_maskz_loadu_epi8(k, a + i), q->a_zero, q->ma, q->a_shift);
-        const __m512i tb = sum_term(_mm_maskz_loadu_epi8(k, b + i), q->b_zero, q->mb, q->b_shift);
-        const __m512i sum = q->sign > 0 ? _mm512_add_epi32(ta, tb) : _mm512_sub_epi32(ta, tb);
-        requant_store(1, y + i, 0, k, &sum, 1, &r);
+    int32_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        sum_litert_sixteen(y + i, a + i, b + i, 0xffff, q, &r);
+    }
+    if (i < n) {
+        sum_litert_sixteen(y + i, a + i, b + i, lanes16(n - i), q, &r);
     }
 }
 #define sum_litert_run avx512_sum_litert_run
