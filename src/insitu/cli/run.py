@@ -37,7 +37,7 @@ def arguments(parser) -> None:
     groups.data.add_argument(
         "--steps", type=count, metavar="N", help="use the first N samples of the data; without --data, N random ones"
     )
-    groups.data.add_argument("--load", type=Path, metavar="FILE", help="start from this state")
+    groups.data.add_argument("--load", type=Path, metavar="FILE", help="start from this state, or a learner's")
     add_course(groups.how)
     groups.how.add_argument(
         "--rung", metavar="S", help="one of the schemes of `compile --scheme head+ladder:7+...` (the largest)"
