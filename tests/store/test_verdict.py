@@ -56,8 +56,11 @@ def test_a_bout_says_which_classes_have_too_few_guards_to_see_harm(tmp_path: Pat
     one.add_class("new")
     one.observe(x[28:48] + 3, ["new"] * 20)
     told = one.rehearse()
-    assert "fewer than 4 guards of 0, 1, 2, 3: a new class can harm them unseen" in told.note, told
-    assert "unseen" not in one.rehearse().note, "it is new no more" if not told.rolled_back else told
+    assert "fewer than 4 guards of 0, 1, 2, 3: new could harm them unseen, so it learns alone" in told.note, told
+    assert not told.rolled_back and "learns alone" in one.rehearse().note, "it is young"
+    more, labels = samples(imported(), 120, seed=4)
+    one.observe(more, labels)
+    assert "alone" not in one.rehearse().note
 
 
 def test_a_board_says_how_many_guards_its_last_bout_changed():

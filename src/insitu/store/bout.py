@@ -23,7 +23,7 @@ from insitu.learner.rows import head_rows, rows_in_use
 from insitu.store.class_rows import room
 from insitu.store.mind import Answer
 from insitu.store.rules import NONE, Guard, is_worse
-from insitu.store.verdict import Verdict, unseen_harm
+from insitu.store.verdict import Verdict, few_guards, unseen_harm
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE
@@ -36,7 +36,8 @@ LEAST, MOST = 64, 4096  # steps of such a bout
 CHUNK = 16  # lessons between two looks at the budget
 PROBES = 64  # records to measure gains with, at most
 FIRST_RATE = 2.0  # times the rate, at the first lesson: it falls to zero, so its mean is the rate (c/device/bout.c)
-ALONE_RATE = 3.0  # times that, if one row of the head learns alone: nothing else moves
+ALONE_RATE = 3.0  # times that, if a row of the head learns for the first time, alone: nothing else moves
+YOUTH = 64  # labelled samples: with fewer, a class that was added leaves the others room after each bout
 HANDICAP = 0.5  # of its bias while it learns: it must leave the others' samples this much more room
 
 
@@ -113,29 +114,46 @@ def begin(life: Life, steps: int | None, rate: float | None) -> Bout:
     ids = ledger.guard_ids()
     answers = mind.answers(*_guards(life, ids))
     share = None if rates.body is None else rates.share
-    rows = newcomers(life)
+    rows = learns_alone(life)
     shift_rows(life, rows, HANDICAP)
-    pace = np.float32(life.record.pace * FIRST_RATE) * np.float32(ALONE_RATE if rows else 1.0)
+    alone = np.float32(ALONE_RATE if set(rows) & set(life.record.fresh) else 1.0)
+    pace = np.float32(life.record.pace * FIRST_RATE) * alone
     first = float(np.float32(rates.head) * pace)
     return Bout(planned, first, share, dict(zip(ids, answers)), rows=rows, taught=list(rows))
 
 
-def newcomers(life: Life) -> list[int]:
-    """The class that was added and is learned for the first time, if there are others and only the head is trained.
+def learns_alone(life: Life) -> list[int]:
+    """The new class, if its row of the head alone is learned: in its first bout if only the head is trained; and if
+    others have too few guards to see harm, until there is news of them.
 
-    Its row alone is learned: those of the others know samples that are guards now, and would unlearn them. Of several
-    such classes none: then the others must learn to make room (docs/continual.md). A bout that was rolled back taught
-    it nothing: the next one is its first again.
+    The rows of the others know samples that are guards now, and would unlearn them. Of several classes that were added
+    none: then the others must learn to make room (docs/continual.md).
     """
-    alone = set(life.learner.graphs["predict"].state) == {f"{HEAD}.weight", f"{HEAD}.bias"}
-    taught = [k for k in life.store.ledger.trainees.ids if k != NONE]
-    return newcomer(life, taught) if alone else []
+    new = new_class(life, (k for k in life.store.ledger.trainees.ids if k != NONE))
+    first = bool(set(new) & set(life.record.fresh))
+    blind = bool(few_guards(life, new)) and (first or not news_beside(life, new))
+    return new if blind or (first and life.mind.head_alone) else []
 
 
-def newcomer(life: Life, taught: Iterable[int]) -> list[int]:
-    """The only one of these classes that was added and has learned nothing yet, if there is one beside others."""
-    added = set(taught) & set(life.record.fresh)
-    return sorted(added) if len(added) == 1 and set(taught) - added and head_rows(life.learner) else []
+def news_beside(life: Life, new: list[int]) -> bool:
+    """Was a sample of another class kept after the oldest of this one?"""
+    groups = (life.store.ledger.trainees.ids, life.store.ledger.guards.ids)
+    since = min(ids[k][0] for ids in groups for k in new if k in ids)
+    return any(found[-1] > since for ids in groups for k, found in ids.items() if k not in (NONE, *new))
+
+
+def new_class(life: Life, taught: Iterable[int]) -> list[int]:
+    """The only one of these classes that was added and has learned nothing yet, if there is one beside others; else the
+    one that did so last, while it is young. A bout that was rolled back taught it nothing."""
+    taught = set(taught)
+    added = taught & set(life.record.fresh) or taught & young(life)
+    return sorted(added) if len(added) == 1 and taught - added and head_rows(life.learner) else []
+
+
+def young(life: Life) -> set[int]:
+    """The class that was added last and taught, until it has as many labelled samples as a class of a fit."""
+    k = life.record.young
+    return {k} if life.store.ledger.labelled[k] < YOUTH else set()
 
 
 def shift_rows(life: Life, rows: list[int], by: float | np.float32) -> None:
@@ -204,7 +222,8 @@ def end(life: Life, bout: Bout) -> Verdict:
     """Judge the bout."""
     ids = [i for i in bout.guards if i in life.store.ledger.records]
     shift_rows(life, bout.rows, -HANDICAP)
-    for k in bout.rows or newcomer(life, bout.taught):
+    new = bout.rows or new_class(life, bout.taught)
+    for k in new:
         shift_rows(life, [k], room(life, k, life.mind.trainee))
     after = life.mind.answers(*_guards(life, ids), life.mind.trainee)
     before = [bout.guards[i] for i in ids]
@@ -212,9 +231,7 @@ def end(life: Life, bout: Bout) -> Verdict:
     kept = [life.store.ledger.records[i] for i in ids]
     votes = [Guard(b.right, a.right, r.uses > 0, b.sure, a.sure, r.label) for b, a, r in zip(before, after, kept)]
     right = ([v.before for v in votes], [v.after for v in votes])
-    return Verdict(
-        broken or is_worse(votes), *right, [life.word(r.label) for r in kept], unseen_harm(life, bout.taught)
-    )
+    return Verdict(broken or is_worse(votes), *right, [life.word(r.label) for r in kept], unseen_harm(life, bout.rows))
 
 
 def result(bout: Bout, steps: int, judged: Verdict | None, **more) -> Rehearsed:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.learner.rows import head_rows, rows_in_use, set_row, set_rows
-from insitu.store.rules import is_witness
+from insitu.store.rules import WITNESSES, is_witness
 from insitu.training.head import HEAD
 from insitu.training.newcomer import Row, discriminant, row_from_mean
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from insitu.devices.host import HostDevice
     from insitu.store.life import Life
 
-MARGIN = np.float32(1 / 16)  # by which each kept sample must keep its class
+MARGIN = np.float32(32)  # over their number: by which each kept sample must keep its class; 1/16 if there are many
+FEWEST = 16  # of fewer samples, as of so many
 
 
 def make_rows(life: Life, told: set[int]) -> None:
@@ -70,10 +71,12 @@ def _trained(life: Life) -> bool:
 def room(life: Life, new: int, device: HostDevice | None = None) -> np.float32:
     """What to add to the bias of a new row, so that it takes no kept sample from a class that was trained.
 
-    Only samples count that are right without it.
+    Only samples count that are right without it. Of fewer samples, each must be further ahead of the new row: they say
+    less of those that are not kept.
     """
-    trained = sorted(set(np.flatnonzero(rows_in_use(life.learner)).tolist()) - set(life.record.fresh))
-    ids = _witnesses(life, trained)
+    trained = sorted(set(np.flatnonzero(rows_in_use(life.learner)).tolist()) - {new, *life.record.fresh})
+    kept = _kept(life, trained)
+    ids = [i for i in kept if is_witness(i, len(kept))]
     found = [(i, latent) for i, latent in zip(ids, life.store.fetch(ids)) if latent is not None]
     if not found:
         return np.float32(0)
@@ -81,13 +84,13 @@ def room(life: Life, new: int, device: HostDevice | None = None) -> np.float32:
     labels = np.array([life.store.ledger.records[i].label for i, _ in found])
     right = np.array(trained)[logits[:, trained].argmax(1)] == labels
     ahead = logits[np.arange(len(labels)), labels] - logits[:, new]
-    return np.min(ahead, where=right & np.isfinite(ahead), initial=MARGIN) - MARGIN
+    spare = ahead - MARGIN / np.float32(min(max(len(kept), FEWEST), WITNESSES))
+    return np.min(spare, where=right & np.isfinite(spare), initial=np.float32(0))
 
 
-def _witnesses(life: Life, trained: list[int]) -> list[int]:
+def _kept(life: Life, trained: list[int]) -> list[int]:
     ledger = life.store.ledger
-    ids = sorted(i for group in (ledger.trainees, ledger.guards) for k in trained for i in group.ids.get(k, ()))
-    return [i for i in ids if is_witness(i, len(ids))]
+    return sorted(i for group in (ledger.trainees, ledger.guards) for k in trained for i in group.ids.get(k, ()))
 
 
 def _discriminate(life: Life) -> bool:

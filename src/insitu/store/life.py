@@ -258,7 +258,7 @@ class Life:
         self.mind.follow()
         if self.record.bout:
             abandon(self)
-        self.record.fresh = [k for k in self.record.fresh if k != row]
+        self.record.taught_elsewhere({row})
         dropped = len(self.store.forget(row))
         self.checkpoint()
         return dropped
@@ -336,7 +336,7 @@ class Life:
         if self.mind.behind:
             taught = rows_changed(self)
             self.mind.follow()
-            self.record.fresh = [k for k in self.record.fresh if k not in taught]
+            self.record.taught_elsewhere(taught)
             if self.record.bout:
                 abandon(self)
 

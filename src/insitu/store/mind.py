@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from insitu.learner import Learner
 
 
+HEAD_ROWS = f"{HEAD}.weight", f"{HEAD}.bias"
+
+
 class Answer(NamedTuple):
     """What the network says of a sample whose label is known."""
 
@@ -148,14 +151,18 @@ class Mind:
 
     def _learn_rows(self, latents: Sequence[bytes], labels: Sequence[int], rates: Sequence[float],
                     rows: Sequence[int], before: dict[str, np.ndarray]) -> np.ndarray:  # fmt: skip
-        """One update; then all other rows are put back."""
+        """One update; then all other rows, and all other layers, are put back."""
         losses, now = self.learn(latents, labels, rates), self.trainee.state()
-        for part in (f"{HEAD}.weight", f"{HEAD}.bias"):
-            kept = before[part].copy()
-            kept[list(rows)] = now[part][list(rows)]
-            now[part] = kept
-        self.trainee.load_arrays(now)
+        kept = {name: before[name].copy() for name in (before if not self.head_alone else HEAD_ROWS)}
+        for part in HEAD_ROWS:
+            kept[part][list(rows)] = now[part][list(rows)]
+        self.trainee.load_arrays(kept)
         return losses
+
+    @property
+    def head_alone(self) -> bool:
+        """Is nothing trained but the head?"""
+        return set(self.learner.graphs["predict"].state) == set(HEAD_ROWS)
 
     @property
     def together(self) -> int:

@@ -12,6 +12,7 @@ from insitu.errors import DataError
 from insitu.learner.few import Known
 from insitu.store.bout import Bout
 from insitu.store.mind import Answer
+from insitu.store.rules import NONE
 
 
 @dataclass
@@ -29,6 +30,7 @@ class LifeRecord:
     guard_before: float | None = None  # of the last bout
     guard_after: float | None = None
     fresh: list[int] = field(default_factory=list)  # classes that were added, and learned by no bout that was kept
+    young: int = NONE  # the class that was added last, and learned
     names: list[str] = field(default_factory=list)
     known: Known = field(default_factory=Known)
     bout: Bout | None = None
@@ -37,6 +39,11 @@ class LifeRecord:
     def following(self) -> set[int]:
         """Classes whose rows follow their means now: those that are fresh and not being learned by a bout."""
         return set(self.fresh) - set(self.bout.taught if self.bout else ())
+
+    def taught_elsewhere(self, classes: set[int]) -> None:
+        """These classes are new no more."""
+        self.fresh = [k for k in self.fresh if k not in classes]
+        self.young = NONE if self.young in classes else self.young
 
     def to_json(self) -> bytes:
         """Written with every sample: nothing is copied for it, as asdict would."""

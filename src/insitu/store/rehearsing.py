@@ -14,6 +14,7 @@ from insitu.data.arguments import number, optional
 from insitu.store import bout as bouts
 from insitu.store.bout import CHUNK, Bout, Rehearsed
 from insitu.store.power import refusal
+from insitu.store.rules import NONE
 from insitu.store.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -91,5 +92,7 @@ def _end(life: Life, bout: Bout) -> Verdict:
     if not worse:
         life.learner.device.load_arrays(life.mind.trainee.state())
         life.mind.follow()
+        if set(record.fresh) & set(bout.taught):
+            record.young = next(iter(bout.rows or bouts.new_class(life, bout.taught)), NONE)
         record.fresh = [k for k in record.fresh if k not in bout.taught]
     return judged

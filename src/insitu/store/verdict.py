@@ -6,7 +6,7 @@ Whether a bout did harm is decided by rules.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,14 +70,18 @@ def harm(lost: int, won: int, of_lost: str = "", of_won: str = "") -> str:
 # too little to replay ---------------------------------------------------------------------------
 
 
-def unseen_harm(life: Life, taught: Iterable[int]) -> str:
+def unseen_harm(life: Life, new: Sequence[int]) -> str:
     """What the guards cannot see of a bout that teaches a new class: harm to classes with hardly any of their own."""
-    if not set(taught) & set(life.record.fresh):
-        return ""
-    guards = life.store.ledger.guards.ids
-    few = [life.word(k) for k in _trained(life) if len(guards.get(k, ())) < FEWEST_GUARDS]
-    how = "observe(x, label) more of them"
-    return f"fewer than {FEWEST_GUARDS} guards of {some(few)}: a new class can harm them unseen; {how}" if few else ""
+    few = [life.word(k) for k in few_guards(life, new)]
+    why = f"{some([life.word(k) for k in new])} could harm them unseen, so it learns alone"
+    return f"fewer than {FEWEST_GUARDS} guards of {some(few)}: {why}; observe(x, label) more of them" if few else ""
+
+
+def few_guards(life: Life, new: Sequence[int]) -> list[int]:
+    """Classes that were trained and have too few guards to see what a new one does to them."""
+    guards, others = life.store.ledger.guards.ids, np.flatnonzero(rows_in_use(life.learner)).tolist()
+    others = [k for k in others if new and k not in new and k not in life.record.fresh]
+    return [k for k in others if len(guards.get(k, ())) < FEWEST_GUARDS]
 
 
 def note_missing(life: Life) -> None:

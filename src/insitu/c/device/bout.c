@@ -13,7 +13,7 @@
 #include "kernels.h"
 
 static const float FIRST_RATE = 2.0f; /* times the rate, at the first lesson: it falls to zero, so its mean is the rate */
-static const float ALONE_RATE = 3.0f; /* times that, if one row of the head learns alone */
+static const float ALONE_RATE = 3.0f; /* times that, if a row of the head learns for the first time, alone */
 enum { SAME, LOST, WON };             /* a guard's answer after the bout; it takes the place of its probability before */
 enum { LEARNING = 1, LEAVING_ROOM = 2, TOGETHER = 3 }; /* a new row: alone in its bout, at its end, or with all others */
 static const float HANDICAP = 0.5f;   /* of its bias while it learns */
@@ -43,100 +43,76 @@ static int32_t is_right(const life_model *m, const rules_record *r, uint8_t *sur
     return best == r->label && fine;
 }
 
-static int32_t has_trainee(const life_model *m, int32_t label)
-{
-    int32_t found = 0;
-    for (int32_t i = 0; i < m->now->count; i++) {
-        found |= m->records[i].label == label && (m->records[i].flags & RULES_GUARD) == 0;
-    }
-    return found;
-}
-
 /* Does every class in use have a sample to learn from? */
 static int32_t has_all(const life_model *m)
 {
     for (int32_t k = 0; k < m->class_count; k++) {
-        if (life_in_use(m, k) && !has_trainee(m, k)) {
+        if (life_in_use(m, k) && !classes_trainee(m, k)) {
             return 0;
         }
     }
     return 1;
 }
 
-static void shift_rows(const life_model *m, float by)
+static void shift_row(const life_model *m, float by)
 {
-    for (int32_t k = 0; k < m->class_count; k++) {
-        m->bias[k] += m->classes[k].fresh == 2 ? by : 0.0f;
-    }
+    m->bias[m->now->pupil] += by;
 }
 
-/* The class whose row learns alone. */
-static int32_t newcomer(const life_model *m)
-{
-    int32_t k = 0;
-    while (k < m->class_count - 1 && m->classes[k].fresh != 2) {
-        k++;
-    }
-    return k;
-}
-
-/* The first bout of a class that was added teaches its row alone, if there are others: those know their own. It learns
- * faster, since nothing else moves, and with a handicap: it must leave the samples of the others more room. */
+/* The row of a new class learns alone in its first bout if only the head is trained: the others know their own; and if
+ * those have too few guards to see harm, until there is news of them. The first time it learns faster, since nothing else
+ * moves; and always with a handicap: it must leave the samples of the others more room. */
 static void choose_rows(const life_model *m)
 {
-    int32_t added = 0, others = 0;
-    for (int32_t k = 0; m->head_alone && k < m->class_count; k++) {
-        const int32_t taught = has_trainee(m, k);
-        added += taught && m->classes[k].fresh != 0;
-        others += taught && m->classes[k].fresh == 0;
-    }
-    m->now->alone = added == 1 && others > 0 ? LEARNING : m->weight ? TOGETHER : 0;
-    for (int32_t k = 0; m->now->alone == LEARNING && k < m->class_count; k++) {
-        m->classes[k].fresh += m->classes[k].fresh == 1 && has_trainee(m, k);
-    }
+    const int32_t k = m->now->pupil = classes_new(m, 0);
+    const int32_t first = k >= 0 && m->classes[k].fresh == 1;
+    const int32_t blind = k >= 0 && !classes_guarded(m, k) && (first || !classes_news(m, k));
+    m->now->alone = blind || (first && m->head_alone) ? LEARNING : TOGETHER;
     if (m->now->alone == LEARNING) {
-        m->now->rate *= ALONE_RATE;
-        shift_rows(m, HANDICAP);
+        m->classes[k].fresh += (uint32_t)first;
+        m->now->rate *= first ? ALONE_RATE : 1.0f;
+        shift_row(m, HANDICAP);
     }
 }
 
-/* Has the bout taught one new class, beside others? */
-static int32_t taught_one(const life_model *m)
-{
-    int32_t added = 0, others = 0;
-    for (int32_t k = 0; k < m->class_count; k++) {
-        added += m->classes[k].fresh == 2;
-        others += m->classes[k].fresh == 0 && m->classes[k].steps > 0;
-    }
-    return added == 1 && others > 0;
-}
-
-/* Lessons are over: the row of one new class takes no kept sample from the others, one recall per slice. Returns 0 when
+/* Lessons are over: the row of a new class takes no kept sample from the others, one recall per slice. Returns 0 when
  * that is done. */
 static int32_t make_room(const life_model *m)
 {
     life_now *now = m->now;
     if (now->alone == LEARNING) {
-        shift_rows(m, -HANDICAP);
+        shift_row(m, -HANDICAP);
+    }
+    if (now->alone == TOGETHER) {
+        now->pupil = classes_new(m, 1);
     }
     if (now->alone == LEARNING || now->alone == TOGETHER) {
-        now->least = FOLLOW_MARGIN;
-        now->alone = now->alone == LEARNING || taught_one(m) ? LEAVING_ROOM : 0;
+        now->least = 0.0f;
+        now->alone = now->pupil >= 0 ? LEAVING_ROOM : 0;
     } else if (now->alone && now->cursor < now->count) {
-        const float ahead = follow_ahead(m, m->records + now->cursor++, newcomer(m));
-        now->least = ahead < now->least ? ahead : now->least;
+        const float room = follow_room(m, m->records + now->cursor++, now->pupil);
+        now->least = room < now->least ? room : now->least;
     } else if (now->alone) {
-        shift_rows(m, now->least - FOLLOW_MARGIN);
+        shift_row(m, now->least);
         now->alone = 0;
     }
     return now->alone != 0;
 }
 
-/* Classes that the bout has taught are new no more, unless it was rolled back. */
+/* Classes that the bout has taught are new no more, unless it was rolled back; one of them is young from now on. */
 static void end_rows(const life_model *m, int32_t kept)
 {
+    int32_t taught = 0;
     for (int32_t k = 0; k < m->class_count; k++) {
-        m->classes[k].fresh = m->classes[k].fresh == 1 || (m->classes[k].fresh == 2 && !kept);
+        taught |= kept && m->classes[k].fresh == 2;
+    }
+    for (int32_t k = 0; k < m->class_count; k++) {
+        uint32_t *fresh = &m->classes[k].fresh;
+        if (*fresh == 2) {
+            *fresh = !kept ? 1 : k == m->now->pupil ? RULES_YOUNG : 0;
+        } else if (*fresh == RULES_YOUNG && taught) {
+            *fresh = 0;
+        }
     }
     classes_mark_all(m);
 }
@@ -151,17 +127,29 @@ static void bring_before(const life_model *m, uint32_t offset, void *to, uint32_
     }
 }
 
-/* The rows of all other classes as they were. */
-static void put_back_rows(const life_model *m)
+static void put_back(const life_model *m, uint32_t from, uint32_t to)
 {
-    const uint32_t row = (uint32_t)m->feature_count * 4;
+    bring_before(m, from, m->state + from, to - from);
+}
+
+/* The rows of all other classes as they were; if not only the head is trained, all other layers too. */
+static void put_back_others(const life_model *m)
+{
+    const uint32_t row = (uint32_t)m->feature_count * 4, k = (uint32_t)m->now->pupil, all = (uint32_t)m->class_count;
     const uint32_t weight = (uint32_t)((unsigned char *)m->weight - m->state);
     const uint32_t bias = (uint32_t)((unsigned char *)m->bias - m->state);
-    for (int32_t k = 0; k < m->class_count; k++) {
-        if (m->classes[k].fresh != 2) {
-            bring_before(m, weight + (uint32_t)k * row, m->weight + k * m->feature_count, row);
-            bring_before(m, bias + (uint32_t)k * 4, m->bias + k, 4);
-        }
+    const int32_t first = weight < bias;
+    const uint32_t lower = (first ? weight : bias), upper = first ? bias : weight;
+    if (m->head_alone) {
+        put_back(m, weight, weight + k * row);
+        put_back(m, weight + (k + 1) * row, weight + all * row);
+        put_back(m, bias, bias + k * 4);
+        put_back(m, bias + (k + 1) * 4, bias + all * 4);
+    } else {
+        const uint32_t low = first ? row : 4, high = first ? 4 : row;
+        put_back(m, 0, lower + k * low);
+        put_back(m, lower + (k + 1) * low, upper + k * high);
+        put_back(m, upper + (k + 1) * high, m->state_bytes);
     }
 }
 
@@ -231,12 +219,12 @@ static void learn(const life_model *m)
         return;
     }
     store_bring(m, m->records + i);
-    if (m->classes[m->records[i].label].fresh) {
+    if (m->classes[m->records[i].label].fresh == 1) {
         m->classes[m->records[i].label].fresh = 2;
     }
     m->now->loss = life_learn(m->records[i].label, m->now->rate);
     if (m->now->alone == LEARNING) {
-        put_back_rows(m);
+        put_back_others(m);
     }
     m->past->steps++;
     m->now->rate = m->now->rate * ((float)(m->now->left - 1) / (float)m->now->left); /* in a line, to zero */

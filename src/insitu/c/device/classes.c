@@ -55,7 +55,7 @@ void classes_mark(const life_model *m, int32_t label)
 void classes_mark_all(const life_model *m)
 {
     for (int32_t k = 0; m->rows && k < m->class_count; k++) {
-        if (m->classes[k].fresh == 1) {
+        if (m->classes[k].fresh) {
             classes_mark(m, k);
         }
     }
@@ -67,10 +67,65 @@ void classes_notice(const life_model *m)
         return;
     }
     for (int32_t k = 0; m->rows && k < m->class_count; k++) {
-        if (m->classes[k].fresh == 1 && life_in_use(m, k) && row_crc(m, k) != m->rows[k]) {
+        if (m->classes[k].fresh && life_in_use(m, k) && row_crc(m, k) != m->rows[k]) {
             m->classes[k].fresh = 0;
         }
     }
+}
+
+/* classes that learn ------------------------------------------------------------------------- */
+
+int32_t classes_trainee(const life_model *m, int32_t label)
+{
+    int32_t found = 0;
+    for (int32_t i = 0; i < m->now->count; i++) {
+        found |= m->records[i].label == label && (m->records[i].flags & RULES_GUARD) == 0;
+    }
+    return found;
+}
+
+int32_t classes_new(const life_model *m, int32_t over)
+{
+    int32_t taught = 0, fresh = 0, last = -1, young = -1;
+    for (int32_t k = 0; k < m->class_count; k++) {
+        const rules_class *kind = m->classes + k;
+        if (over ? kind->steps > 0 : classes_trainee(m, k)) {
+            const int32_t added = kind->fresh == 1 || kind->fresh == 2;
+            taught++;
+            fresh += added;
+            last = added ? k : last;
+            young = kind->fresh == RULES_YOUNG && kind->labelled < RULES_YOUTH ? k : young;
+        }
+    }
+    return taught < 2 || fresh > 1 || !m->weight ? -1 : fresh ? last : young;
+}
+
+int32_t classes_guarded(const life_model *m, int32_t label)
+{
+    for (int32_t k = 0; k < m->class_count; k++) {
+        int32_t guards = 0;
+        for (int32_t i = 0; i < m->now->count; i++) {
+            guards += m->records[i].label == k && (m->records[i].flags & RULES_GUARD) != 0;
+        }
+        if (follow_trained(m, k, label) && guards < RULES_FEWEST_GUARDS) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int32_t classes_news(const life_model *m, int32_t label)
+{
+    int32_t since = 0;
+    while (since < m->now->count && m->records[since].label != label) {
+        since++;
+    }
+    for (int32_t i = since; i < m->now->count; i++) {
+        if (m->records[i].label != RULES_NONE && m->records[i].label != label) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 /* classes that come and go ------------------------------------------------------------------ */

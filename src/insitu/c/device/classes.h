@@ -27,4 +27,17 @@ void classes_notice(const life_model *m);
 /* Drop the records of classes that are not known; from flash only if a checkpoint there does not know them either. */
 void classes_sweep(const life_model *m, int32_t saved);
 
+/* Has this class a sample to learn from? */
+int32_t classes_trainee(const life_model *m, int32_t label);
+
+/* The only one of the taught classes that was added and has learned nothing yet, beside others; else the one that did so
+ * last, while it is young; or -1. When a bout is over, those are taught that had lessons in it. */
+int32_t classes_new(const life_model *m, int32_t over);
+
+/* Has each class that was trained, but for this one, enough guards to see harm? */
+int32_t classes_guarded(const life_model *m, int32_t label);
+
+/* Was a sample of another class kept after the oldest of this one? */
+int32_t classes_news(const life_model *m, int32_t label);
+
 #endif

@@ -7,7 +7,8 @@
 #include "device/store.h"
 #include "numbers/mathf.h"
 
-const float FOLLOW_MARGIN = 0.0625f;
+static const float MARGIN = 32.0f; /* over their number, FEWEST at least: by which each witness must keep its class */
+enum { FEWEST = 16 };
 
 uint8_t follow_worth(const float *outputs, int32_t count, float *confidence, int32_t *guess)
 {
@@ -146,43 +147,44 @@ void follow_row(const life_model *m, int32_t label)
     m->bias[label] = (n ? sum / (float)n : 0.0f) - h * square(own, m->feature_count);
 }
 
-/* Is this a class whose row was trained? */
-static int32_t is_trained(const life_model *m, int32_t k)
+int32_t follow_trained(const life_model *m, int32_t k, int32_t label)
 {
-    return k >= 0 && life_in_use(m, k) && m->classes[k].fresh == 0;
+    return k >= 0 && k != label && life_in_use(m, k) && (m->classes[k].fresh == 0 || m->classes[k].fresh == RULES_YOUNG);
 }
 
-/* Is this one of the samples that a new row must not take? */
-static int32_t is_witness(const life_model *m, const rules_record *r)
+/* The kept samples of trained classes. */
+static uint32_t kept_of_others(const life_model *m, int32_t label)
 {
     uint32_t count = 0;
     for (int32_t i = 0; i < m->now->count; i++) {
-        count += (uint32_t)is_trained(m, m->records[i].label);
+        count += (uint32_t)follow_trained(m, m->records[i].label, label);
     }
-    return is_trained(m, r->label) && rules_is_witness(r->id, count);
+    return count;
 }
 
 /* Is the trained class of record r the best of those, by the outputs at hand? */
-static int32_t is_best(const life_model *m, const rules_record *r)
+static int32_t is_best(const life_model *m, const rules_record *r, int32_t label)
 {
     const float own = m->outputs[r->label];
     for (int32_t k = 0; k < m->class_count; k++) {
-        if (is_trained(m, k) && (k < r->label ? m->outputs[k] >= own : m->outputs[k] > own)) {
+        if (follow_trained(m, k, label) && (k < r->label ? m->outputs[k] >= own : m->outputs[k] > own)) {
             return 0;
         }
     }
     return 1;
 }
 
-float follow_ahead(const life_model *m, const rules_record *r, int32_t label)
+float follow_room(const life_model *m, const rules_record *r, int32_t label)
 {
-    if (!is_witness(m, r)) {
-        return FOLLOW_MARGIN;
+    const uint32_t kept = kept_of_others(m, label);
+    if (!follow_trained(m, r->label, label) || !rules_is_witness(r->id, kept)) {
+        return 0.0f;
     }
     store_bring(m, r);
     life_recall();
-    const float ahead = m->outputs[r->label] - m->outputs[label];
-    return is_best(m, r) && ahead < FOLLOW_MARGIN ? ahead : FOLLOW_MARGIN;
+    const float margin = MARGIN / (float)(kept < FEWEST ? FEWEST : kept < RULES_WITNESSES ? kept : RULES_WITNESSES);
+    const float spare = m->outputs[r->label] - m->outputs[label] - margin;
+    return is_best(m, r, label) && spare < 0.0f ? spare : 0.0f;
 }
 
 static float lower(float a, float b)
@@ -193,12 +195,12 @@ static float lower(float a, float b)
 void follow_begin(const life_model *m, int32_t label)
 {
     life_trial *t = &m->now->trial;
-    t->held = t->label == label ? lower(t->least, FOLLOW_MARGIN) : FOLLOW_MARGIN;
+    t->held = t->label == label ? t->least : 0.0f;
     t->label = label;
     t->left = m->now->count + 1;
     t->base = m->bias[label];
-    t->least = FOLLOW_MARGIN;
-    m->bias[label] = t->base + (t->held - FOLLOW_MARGIN);
+    t->least = 0.0f;
+    m->bias[label] = t->base + t->held;
 }
 
 int32_t follow_slice(const life_model *m)
@@ -206,13 +208,13 @@ int32_t follow_slice(const life_model *m)
     life_trial *t = &m->now->trial;
     t->left--;
     if (t->left == 0) {
-        m->bias[t->label] = t->base + (t->least - FOLLOW_MARGIN);
+        m->bias[t->label] = t->base + t->least;
         classes_mark(m, t->label);
         return 0;
     }
     m->bias[t->label] = t->base;
-    t->least = lower(follow_ahead(m, m->records + (m->now->count - t->left), t->label), t->least);
-    m->bias[t->label] = t->base + (lower(t->least, t->held) - FOLLOW_MARGIN);
+    t->least = lower(follow_room(m, m->records + (m->now->count - t->left), t->label), t->least);
+    m->bias[t->label] = t->base + lower(t->least, t->held);
     return 1;
 }
 

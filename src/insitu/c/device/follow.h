@@ -19,11 +19,12 @@ void follow_mean(float *mean, const float *features, int32_t count, uint32_t n);
 /* The head's row of a new class, from the mean of its features: a nearest-mean row at the scale of the others'. */
 void follow_row(const life_model *m, int32_t label);
 
-extern const float FOLLOW_MARGIN; /* by which each kept sample must keep its trained class beside a new row */
+/* What to add to the bias of this new row, so that a kept sample keeps its trained class: 0 or less. 0 also if the sample
+ * is no witness, or would be wrong without the row. Of fewer witnesses, each must be further ahead. */
+float follow_room(const life_model *m, const rules_record *r, int32_t label);
 
-/* How far the trained class of a kept sample is ahead of this new row, at most the margin: that much also if the sample
- * is no witness, or would be wrong without the row. */
-float follow_ahead(const life_model *m, const rules_record *r, int32_t label);
+/* Is this a class whose row was trained, other than the one with this label? */
+int32_t follow_trained(const life_model *m, int32_t k, int32_t label);
 
 /* Begin to try this new row: its bias must fall until the row takes no kept sample from a class that was trained. Until
  * that is known, it leaves as much room as the row of before did. */

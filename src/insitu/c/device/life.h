@@ -51,7 +51,7 @@ typedef struct {
     int32_t label;     /* whose row it is */
     int32_t left;      /* records still to try it on, and one slice to end; 0: nothing is tried */
     float base;        /* its bias without what it leaves to the others */
-    float least, held; /* the least that a sample was ahead of it so far; when the row of before was tried */
+    float least, held; /* what its bias must fall by so far, 0 or less; by what the row of before had to */
 } life_trial;
 
 /* What happens now; lost with the power. */
@@ -60,8 +60,9 @@ typedef struct {
     int32_t phase;       /* of the bout: LIFE_IDLE ... */
     uint32_t left;       /* learning steps of the bout still to do */
     float rate, loss;    /* of the bout; of its last step */
-    int32_t alone;       /* 1: only the row of the class that was added learns in it; 3: all do; 2: that row has learned */
-    float least;         /* by which a kept sample is ahead of that row */
+    int32_t alone;       /* 1: only the row of a new class learns in it; 3: all do; 2: that row has learned */
+    int32_t pupil;       /* whose row that is, or -1 */
+    float least;         /* what its bias must fall by, 0 or less */
     int32_t cursor;      /* record whose turn it is to be recalled */
     rules_votes votes;   /* of its guards */
     uint32_t last_id;    /* of the sample observed last: its own, or that of an equal one */

@@ -3,7 +3,7 @@
 
 #include "numbers/random.h"
 
-enum { EVICTION = 1, RESERVOIR = 2, WITNESS = 3, WITNESSES = 512, EVERY = 5, AT = 3, MOST_USES = 0xFFFF, SURE = 255, LEAST_FALL = 10, SPARE = 1 };
+enum { EVICTION = 1, RESERVOIR = 2, WITNESS = 3, EVERY = 5, AT = 3, MOST_USES = 0xFFFF, SURE = 255, LEAST_FALL = 10, SPARE = 1 };
 
 uint32_t rules_draw(uint32_t counter, uint32_t stream)
 {
@@ -23,7 +23,7 @@ int32_t rules_room(int32_t capacity, int32_t guard)
 
 int32_t rules_is_witness(uint32_t id, uint32_t count)
 {
-    return rules_below(id, WITNESS, count) < WITNESSES;
+    return rules_below(id, WITNESS, count) < RULES_WITNESSES;
 }
 
 int32_t rules_guards(rules_class *kind)

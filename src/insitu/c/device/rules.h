@@ -12,6 +12,8 @@ enum { RULES_NONE = -1 };                                       /* the label of 
 enum { RULES_GUARD = 1, RULES_RIGHT = 2, RULES_JUDGED = 4 };    /* flags: a guard; right, and asked, before the bout */
 enum { RULES_BALANCED, RULES_OLDEST, RULES_INFORMATIVE, RULES_TYPICAL }; /* what gives way in a full group */
 enum { RULES_FEWEST_GUARDS = 4, RULES_NAME = 32 };              /* with fewer, no bout is judged; bytes of a name */
+enum { RULES_YOUNG = 3, RULES_YOUTH = 64 };                     /* a class that was added; labelled samples of such a class */
+enum { RULES_WITNESSES = 512 };                                 /* kept samples that a new row is tried on, about, at most */
 enum { RULES_COMPARED = 64 };                                   /* trainees of a class that are compared, at most */
 enum { RULES_NEWEST = 8, RULES_NEWEST_EVERY = 3 };              /* records of a class that get a third of its lessons */
 
@@ -32,7 +34,8 @@ typedef struct {
     uint32_t level;    /* uses of its last replayed record: a newcomer starts there */
     uint32_t steps;    /* of the running bout */
     uint32_t count;    /* samples in its mean */
-    uint32_t fresh;    /* 1: it was added, and no bout that was kept taught it: its row follows its mean; 2: this one does */
+    uint32_t fresh;    /* 1: it was added, and no bout that was kept taught it: its row follows its mean; 2: this one does;
+                          RULES_YOUNG: it was added last, and taught */
     char name[RULES_NAME];
 } rules_class;
 
