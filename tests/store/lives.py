@@ -78,6 +78,17 @@ def learner(kind: str = "mlp last:1 int8") -> insitu.Learner:
     return made(kind).on("host")
 
 
+@cache
+def _growing(scheme: str) -> insitu.Learner:
+    options = {"precision": "float"} if scheme == "head" else {"data": data(60)[0]}
+    return insitu.compile(imported(), classes=CLASSES, max_classes=CLASSES + 1, scheme=scheme, **options)
+
+
+def growing(scheme: str = "last:1") -> insitu.Learner:
+    """A new learner with room for one class more; with the head alone, it keeps what is typical."""
+    return _growing(scheme).on("host")
+
+
 def lived(one: insitu.Learner, kind: str, count: int = 60, **options) -> insitu.Life:
     """A life with labelled samples of every class."""
     life = one.keep(**options)

@@ -15,8 +15,8 @@ import pytest
 
 from insitu.errors import DataError, LearningWarning
 from insitu.store.banks import Checkpoint, bank_path, newer, pack, read_banks, unpack, write_bank
-from tests.store.lives import bytes_of, kill, learner, lived
-from tests.store.victim import digest, live
+from tests.store.lives import bytes_of, growing, kill, learner, lived
+from tests.store.victim import CLASSES, digest, live
 
 KIND = "mlp last:1 int8"
 STEPS = 60
@@ -26,7 +26,7 @@ CUTS = int(os.environ.get("INSITU_CUTS", "4"))  # `make soak` takes 1,000
 def start(folder: Path) -> subprocess.Popen:
     saved = folder.parent / "victim.insitu"
     if not saved.exists():
-        learner(KIND).save(saved)
+        growing().save(saved)
     command = [sys.executable, "-m", "tests.store.victim", str(saved), str(folder), str(STEPS)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -44,8 +44,10 @@ def killed(folder: Path, rng: random.Random) -> bool:
 
 
 def test_a_life_that_is_killed_at_random_instants_goes_on_byte_for_byte(tmp_path: Path):
-    with live(learner(KIND), tmp_path / "whole", STEPS) as one:
+    with live(growing(), tmp_path / "whole", STEPS) as one:
         wanted = digest(one)
+        full = one.life.store.ledger.trainees
+        assert one.life.record.young == CLASSES and full.count == full.room, "a class was added, and others gave way"
     rng = random.Random(0)
     for _ in range(CUTS):
         killed(tmp_path / "cut", rng)

@@ -1,4 +1,4 @@
-"""A process that lives in a folder until it is killed: observes, labels and rehearses, always the same life.
+"""A process that lives in a folder until it is killed: observes, rehearses, adds a class; always the same life.
 
     python -m tests.store.victim LEARNER FOLDER STEPS
 
@@ -16,7 +16,8 @@ import numpy as np
 
 import insitu
 
-CLASSES, WIDTH, ROOM = 4, 6, 60
+CLASSES, WIDTH = 4, 6
+ROOM, ADDED = 40, 30  # samples that are kept; that were seen when a class is added
 
 
 def points(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -35,8 +36,11 @@ def live(one: insitu.Learner, folder: Path, steps: int) -> insitu.Learner:
     while (seen := life.store.ledger.next_id - 1) < steps:
         if life.record.bout or (seen % 10 == 0 and life.record.bouts < seen // 10):
             one.rehearse(steps=48, seconds=0.0)  # many pauses: checkpoints in the middle of a bout
+        elif seen >= ADDED and "new" not in one.names:
+            one.add_class("new")
         else:
-            one.observe(x[seen], int(y[seen]) if seen % 3 else None)
+            label = CLASSES if seen >= ADDED and seen % 2 else int(y[seen])
+            one.observe(x[seen], label if seen % 3 else None)
     while life.record.bout:
         one.rehearse(seconds=0.0)
     return one
@@ -49,6 +53,7 @@ def digest(one: insitu.Learner) -> str:
     latents = [latent or b"damaged" for latent in store.fetch(sorted(ledger.records))]
     means = [store.means.means[k].tobytes() for k in sorted(store.means.means)]
     rows = repr([tuple(r) for r in sorted(ledger.records.values())]) + repr(counts)
+    rows += repr((one.life.record.fresh, one.life.record.young))
     parts = (one.device.save_state(), rows.encode(), one.life.drift_.to_bytes(), *means, *latents)
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
