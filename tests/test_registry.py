@@ -20,7 +20,7 @@ REASON = "# op by name:"  # on the same line, followed by the reason
 def by_name(source: str) -> list[int]:
     """The lines that look up an op by a literal name, or decide by the name of an op or of a kernel."""
     lines = source.splitlines()
-    found = {n.lineno for n in ast.walk(ast.parse(source)) if _looks_up(n) or _decides(n)}
+    found = {n.lineno for n in ast.walk(ast.parse(source)) if _looks_up(n) or _decides(n) or _lists(n)}
     return sorted(line for line in found if REASON not in lines[line - 1])
 
 
@@ -43,6 +43,12 @@ def _decides(node: ast.AST) -> bool:
         named = _op_name(node.func.value) or _kernel(node.func.value)
         return read or (named and node.func.attr in ("startswith", "endswith", "partition"))
     return False
+
+
+def _lists(node: ast.AST) -> bool:
+    """{"relu", "relu6"}, {relu: "relu", relu6: "relu6"}: two or more, and nothing but names of ops"""
+    rows = (node.keys, node.values) if isinstance(node, ast.Dict) else (getattr(node, "elts", ()),)
+    return any(len(row) > 1 and all(isinstance(k, ast.Constant) and k.value in REGISTRY for k in row) for row in rows)
 
 
 def _op_name(node: ast.AST) -> bool:
@@ -77,6 +83,7 @@ def test_no_stage_knows_an_op_by_its_name():
     'lookup("relu")(x)', 'lookup(f"{name}_s8")', 'REGISTRY["relu"]', 'node.op.name == "relu"', 'op.name in ("a", "b")',
     'TABLE[node.op.name]', 'TABLE.get(node.op.name)', 'node.op.name.startswith("conv")', 'kernel.startswith(name)',
     'call.function == "conv2d_s8"', 'work.kernel in ("a", "b")', '"_dw" in kernel', 'f"{role}_" in kernel',
+    '{"relu", "relu6"}', '{relu: "relu", relu6: "relu6"}', 'x in ("relu", "tanh")',
 ))  # fmt: skip
 def test_every_way_to_know_an_op_by_its_name_is_seen(source):
     assert by_name(source) == [1]

@@ -43,7 +43,8 @@ class Work:
     litert: bool = False
 
 
-FAMILIES = ("conv2d", "depthwise2d", "linear")  # these have gradients, which are kinds of their own
+# these have gradients, which are kinds of their own
+FAMILIES = ("conv2d", "depthwise2d", "linear")  # op by name: how names of kernels begin; a test holds them to it
 KINDS = ("sgd_residual", "sgd_bias", "sum", "merge_channels", "bias_grad", "mean")
 OTHER = "other"
 

@@ -18,6 +18,8 @@ from insitu.exporters.formats import FORMATS, Format, format_of
 from insitu.exporters.learned import has_learned
 from insitu.exporters.written import Options
 from insitu.files import check_target, write_whole
+from insitu.ops.activation import sigmoid
+from insitu.ops.norm import softmax
 
 if TYPE_CHECKING:
     from insitu.learner import Learner
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 Numbers = float | Sequence[float]
 PRECISIONS = (None, "int8", "float")
 # what the losses contain, and the formats that have the network without it
-CONTAINED = {"cross_entropy": "softmax", "soft_cross_entropy": "softmax", "binary_cross_entropy": "sigmoid"}
+CONTAINED = {"cross_entropy": softmax.name, "soft_cross_entropy": softmax.name, "binary_cross_entropy": sigmoid.name}
 GIVE_LOGITS = ("litert", "onnx", "torch")
 UNTRAINED = "nothing was learned yet: this is the model as it was compiled"
 

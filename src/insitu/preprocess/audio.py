@@ -155,4 +155,4 @@ class Audio:
         return np.concatenate([np.asarray(evaluate(graph, x[None]))[..., 0] for x in rows])
 
 
-SCALES = {"log": Audio._logarithms, "pcen": Audio._pcen}
+SCALES = {"log": Audio._logarithms, "pcen": Audio._pcen}  # op by name: words that a user writes
