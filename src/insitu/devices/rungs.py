@@ -67,6 +67,8 @@ def rung(device: Device, scheme: str) -> Rung:
     verb = Scheme(scheme, ()).verb
     if verb not in device.verbs:
         known = [name.removeprefix(f"{STEP}_") for name in device.verbs if name.startswith(f"{STEP}_")]
-        hint = f"known: {', '.join(known)}" if known else f"compile with {option(scheme='head+ladder:22')}, for example"
-        raise DeviceError(f"was not compiled with the scheme {scheme}", hint=hint)
+        hint = f"compile with {option(scheme='head+ladder:22')}, for example"
+        if known:
+            hint = f"{', '.join(known)}; or none, for the largest scheme that it was compiled with"
+        raise DeviceError(f"has no smaller scheme {scheme}", hint=hint)
     return Rung(device, verb)
