@@ -1,15 +1,12 @@
-"""Which rates a training gets, and how much of it counts: the derived rates (rates.py), unless trials speak clearly for
-others.
+"""Which rates a training gets, and how much of it counts: derived rates (rates.py), and others near them, are tried.
 
-Trials go up and down from the derived rates in steps of three, first with all layers, then with those before the head,
-then with the head. Of all that were tried, the one nearest to the derived rates wins that is not clearly worse than the
-best: few held-out samples, or samples that are much like those learned from, must not lead far away. How clear that
-must be depends on what there is to lose: a network that knows its task needs much better trials to be changed more than
-usual, one that only guesses none; and one that knows most of it never learns faster than derived.
+The head alone is tried first, then the layers before it, too: with the head at its derived rate, and these at theirs or
+at other ones, in steps of three. The lowest cost wins. A network that knows most of its task has more to lose than to
+gain: it is taught faster than derived only if its samples would not be learned otherwise, and by one step; and its head
+learns alone unless more layers are clearly better. Last, the training may count only in part: the smallest part of the
+way from start to end wins that is not clearly worse than the best one.
 
-The head alone is tried first: the layers before it learn only if that is better, by more if the head alone knows much.
-A new head knows nothing before its trial, so what it reaches alone counts as known, too. Last, the training may count
-only in part: the smallest part of the way from start to end wins that is not clearly worse than the best one. Nothing
+If only a head is trained, other rates than the derived one must be better by more, the more the network knows. Nothing
 here trains (trials.py), measures (held_out.py) or counts the work that trials may take (work.py).
 """
 
@@ -27,14 +24,14 @@ from insitu.learner.trials import Trials, Tried, only_head
 
 STEP = 3.0  # from one rate to the next
 FARTHEST, OF_A_HEAD = 5, 3  # steps away from the derived rates, and from those of a head
-SURE = 3.0  # standard errors by which other rates must be better than the derived ones, if the network knows everything
-SLOWER = (1, 2)  # steps below the derived rate of the other layers, if the head alone does better
+SURE = 3.0  # standard errors by which other rates of a head must be better, if the network knows everything
 DEEPER = 0.5  # standard errors by which more layers must be better than the head alone, if it knows everything
 ANY = 1.0  # the same with very few samples
 BEYOND = 1.5  # the same where the head was solved
 FARTHER = 1.5  # standard errors by which more of the way must be better, if it knows everything
 PATIENCE, SETBACK = 2, 1.0  # steps that are not better, and standard errors of one that is worse, to stop climbing
-MUCH = 0.6  # of its task: a network that knows as much is not taught faster than derived
+MUCH = 0.6  # of its task: a network that knows as much is changed with care
+LEARNED = 0.05  # loss of the samples learned from: below, higher rates have nothing to add
 
 Place = tuple[int, int]  # steps away from the derived rates: of the head, of the body
 HERE: Place = (0, 0)
@@ -67,22 +64,23 @@ def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
     whole: all of the way counts. solved: the score of a last layer that was solved, from where the trials begin.
     """
     alone, sure = _alone(trials, rates, before, guessed, head_given, solved), known(before, guessed)
-    deep = max(sure, known(alone[1].end, guessed)) if alone else sure  # a new head knows nothing, its features may
-    bound = (sure + deep) / 2 if solved is None else sure  # what speaks against other rates
     search = Search(trials.quick(), rates, guessed)
     if sure < MUCH:
         fixed = head_given or solved is not None  # a solved head does not depend on its rate
         search.climb(directions(trials.both, only_head(trials.probe.parameters), fixed))
-    elif not helps(search.score(HERE), search.trials.before()):
-        search.score((0 if head_given else -1, -1))
-    least = DEEPER * deep if solved is None else BEYOND  # a solved layer is as good as it gets without the others
-    if alone and sure < MUCH and not search.beats(alone[1], least):
-        for step in SLOWER:  # of all rates tried so far, none was slow enough for these layers
-            search.score((0, -step))
-    found = search.found(SURE * bound, trials)
-    if alone and not clearly(found[1].end, alone[1].end, least):
+    else:
+        search.near(head_given)
+    found = search.found(0.0 if trials.both and solved is None else SURE * sure, trials)
+    if alone and not clearly(found[1].end, alone[1].end, _least(sure, alone[1].end, guessed, solved)):
         found = alone
     return _made(*found, before if solved is None else solved, 0.0 if whole else FARTHER * sure, whole)
+
+
+def _least(sure: float, alone: Score, guessed: Score, solved: Score | None) -> float:
+    """The standard errors by which more layers must be better than the head alone."""
+    if solved is not None:  # a solved layer is as good as it gets without the others
+        return BEYOND
+    return DEEPER * max(sure, known(alone, guessed)) if sure >= MUCH else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +114,13 @@ class Search:
         for way in ways:
             best = climb(self.score, best, way, self.guessed)
 
-    def beats(self, other: Tried, errors: float) -> bool:
-        """Is any of the rates better than this trial, by so many standard errors?"""
-        least = self.trials.seen(other)
-        return any(clearly(tried.end, least, errors) for tried in self.scored.values())
+    def near(self, head_given: bool) -> None:
+        """The derived rates; if they do not help, a third; if they do not suffice to learn, three times the body's."""
+        first = self.score(HERE)
+        if not helps(first, self.trials.before()):
+            self.score((0 if head_given else -1, -1))
+        elif self.trials.both and first.better_high and self.scored[HERE].learned > LEARNED:
+            self.score((0, 1))
 
     def found(self, errors: float, trials: Trials) -> tuple[Rates, Tried]:
         """The rates nearest to the derived ones that are good enough, and their trial in all folds."""
@@ -175,8 +176,8 @@ def enough(parts: Mapping[float, Score], errors: float) -> float:
 
 def directions(both: bool, only_head: bool, head_given: bool) -> list[Way]:
     """The directions to look in, and how far: which of the rates is multiplied in each step."""
-    if both:
-        return [Way((0, 1))] if head_given else [Way((1, 1)), Way((0, 1)), Way((1, 0), 1)]
+    if both:  # a head learns as much as it needs at its derived rate, if other layers learn with it
+        return [Way((0, 1))]
     return [] if head_given else [Way((1, 0), OF_A_HEAD, both=True) if only_head else Way((1, 0))]
 
 

@@ -101,10 +101,6 @@ class Trials:
         share = self.samples // len(self.folds)
         return replace(self, folds=self.folds[:1], starts=self.starts[:1], samples=share)
 
-    def seen(self, tried: Tried) -> Score:
-        """The score of a trial of as many folds or more, on those of these trials."""
-        return self._score(tried.outputs[: len(self.folds)])
-
     @property
     def parts(self) -> tuple[float, ...]:
         """The points to measure at; a layer that is solved at the end would have to be solved at each of them."""
