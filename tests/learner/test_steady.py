@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,3 +61,16 @@ def test_a_training_goes_on_until_it_is_where_its_trial_was():
     history = made.fit(*data(60), validation=data(80, seed=1))
     assert not history.restored and max(history.validation) > 0.8
     assert made.evaluate(*data(400, seed=2))["accuracy"] > 0.7
+
+
+def test_a_training_ends_when_no_sample_has_anything_left_to_teach():
+    """It went on to its last epoch with a loss of 0.000."""
+    x, y = data(40)
+    made = learner("full", head_init="zero")
+    history = made.fit(x, y)
+    assert "68 epochs" in history.found and len(history.loss) < 50
+    assert [losses.max() < 0.05 for losses in history.losses[-4:]] == [False, True, True, True]
+    assert made.evaluate(x, y)["accuracy"] == 1.0 and not history.restored
+    given: list[dict[str, Any]] = [{"epochs": 68}, {"rate": 0.015, "head_rate": 2.6, "epochs": 68}, {"average": 4}]
+    for options in given:  # all epochs are wanted
+        assert len(learner("full", head_init="zero").fit(x, y, **options).loss) == 68, options

@@ -77,7 +77,7 @@ def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> H
             history.add(epoch, learner.recipe.loss)
             take_over(learner, found.feed)
             _measure(learner, run, history)
-            if not found.goes_on(epoch.loss):
+            if not found.goes_on(epoch.losses):
                 break
         tries.append((found, history))
         slower = found.slower()

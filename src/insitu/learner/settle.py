@@ -96,9 +96,9 @@ class Settled:
         """The epoch to stop before."""
         return self.course.epochs if stop_epoch is None else min(stop_epoch, self.course.epochs)
 
-    def goes_on(self, loss: float) -> bool:
-        """After an epoch with this loss: is another one worthwhile?"""
-        return self.watch is None or self.watch.epoch(self.course.epochs, loss)
+    def goes_on(self, losses: np.ndarray) -> bool:
+        """After an epoch with these losses of its samples: is another one worthwhile?"""
+        return self.watch is None or self.watch.epoch(self.course.epochs, losses)
 
     @property
     def reached(self) -> float | None:
@@ -110,7 +110,10 @@ class Settled:
         if self.watch is None or self.tries >= (SHORT_OF_TIME if self.fewer else TRIES) or not self.watch.astray():
             return None
         self.feed.device.load_arrays(self.watch.start)
-        rates, watch = self.rates.times(1 / STEP, 1 / STEP), replace(self.watch, scores=[], best=None, losses=[])
+        rates, watch = (
+            self.rates.times(1 / STEP, 1 / STEP),
+            replace(self.watch, scores=[], best=None, losses=[], silent=0),
+        )
         course = replace(self.course, rate=rates.head)
         return replace(self, rates=rates, course=course, watch=watch, tries=self.tries + 1)
 
@@ -191,6 +194,8 @@ def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Repor
             report("measuring the learning rate", 0, 0)  # on a board, that takes as long as some fifty updates
             return _untested(replace(trials, probes=QUICK[0], lead=QUICK[1]), given)
         found = _tested(trials, given, step_macs, solver) if parts else _safe(trials, given, solver)
+        if found.watch is not None:
+            found.watch.fixed = given.epochs is not None or given.average > 1
         return replace(found, fewer=trials.work.refused)
     finally:
         feed.device.load_arrays(start)

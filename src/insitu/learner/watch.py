@@ -22,6 +22,7 @@ STEADY = 1.5, 0.05  # the same for the loss of the samples learned from
 ERRORS = 2.0  # standard errors by which it must also be above
 TINY = 1e-6  # loss of guessing, if there is only one answer
 PATIENCE = 3  # epochs without progress, at least; a third of all
+NOTHING, AGAIN = 0.05, 3  # loss of every sample in so many epochs one after the other: nothing is left to learn
 
 
 @dataclass(eq=False)
@@ -46,6 +47,8 @@ class Watch:
     learned: float = np.inf  # the loss of the trial's own samples in its last epoch
     losses: list[float] = field(default_factory=list)  # of the training's samples, in each epoch
     ended: bool = False  # or did somebody stop it?
+    fixed: bool = False  # all epochs are wanted: somebody gave their number, or the last ones are averaged
+    silent: int = 0  # epochs so far, one after the other, in which no sample had anything to teach
 
     def __post_init__(self) -> None:
         if self.before is None:
@@ -56,12 +59,18 @@ class Watch:
         """Are there samples that are not learned from?"""
         return self.held is not None
 
-    def epoch(self, epochs: int, loss: float) -> bool:
-        """After an epoch with this loss: is it worth continuing?"""
-        self.losses.append(loss)
-        worth = not self.measures or self._patient(epochs)
+    def epoch(self, epochs: int, losses: np.ndarray) -> bool:
+        """After an epoch with these losses of its samples: is it worth continuing?"""
+        self.losses.append(float(losses.mean(dtype=np.float64)))
+        self.silent = self.silent + 1 if losses.max() < NOTHING else 0
+        worth = (not self.measures or self._patient(epochs)) and not self._by_heart
         self.ended = not worth or len(self.losses) == epochs
         return worth
+
+    @property
+    def _by_heart(self) -> bool:
+        """Has a classifier been sure of every right answer for some epochs? Then no update moves anything any more."""
+        return not self.fixed and self.loss == "cross_entropy" and self.silent >= AGAIN
 
     def _patient(self, epochs: int) -> bool:
         """Measure, and keep what is best: was that lately, or is it not yet what the trial reached? Where the rate is
