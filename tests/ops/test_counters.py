@@ -8,6 +8,7 @@ import pytest
 from insitu.graph import evaluate
 
 from ..each import each
+from ..learners import data, learner
 from .case_library import Bound, all_bound, library
 
 MOST = 2**31 - 1
@@ -48,3 +49,13 @@ def test_the_cases_do_count():
         feeds[at] = np.zeros_like(feeds[at])
         went_up |= np.asarray(evaluate(bound.graph, *feeds)[-1]) > 0
     assert went_up.all()
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_step_on_a_number_that_is_not_finite_does_not_wrap_the_counter(left):
+    device = learner().device
+    device.finite = False  # as C called by an application: the kernel skip_step counts it
+    x, y = data(1)
+    device.load_arrays({"counters": np.full(3, MOST - left, np.int32)})
+    device.run("train_step", np.full_like(x, np.nan), y.astype(np.int32), np.float32(0.1))
+    assert device.counters()["skipped"] == MOST
