@@ -33,10 +33,14 @@ def advice(parameters: tuple[Value, ...], recipe: Recipe) -> str:
     return f"more samples, {adam}another scheme or a rate of your own"
 
 
+def same_rows(x: np.ndarray) -> bool:
+    return bool((x == x[:1]).all())
+
+
 def nothing_to_tell(labels: np.ndarray, inputs: Sequence[np.ndarray]) -> str:
     """The message if nothing can be told apart: all samples belong to one class, or are the same. A classifier that
     learned from them would only learn to give one answer."""
-    if len(labels) > 1 and inputs and all((x == x[:1]).all() for x in inputs):
+    if len(labels) > 1 and inputs and all(same_rows(x[:2]) and same_rows(x) for x in inputs):  # two tell most at once
         return "all samples are the same"
     if labels.dtype.kind != "i" or (labels != labels[:1]).any():
         return ""

@@ -45,8 +45,9 @@ def settled(learner: Learner, data: Samples, feed: Feed, given: Given, held_out:
 def resting_share(learner: Learner, device: Device) -> float:
     """The share of a given rate for the layers before the head: all of it; if nobody asked to train them, the share
     that a fit has found, at first none."""
-    share = device.state().get(BODY_RATE, np.ones(1, np.float32))[0]
-    return float(share) if learner.parts and learner.parts.scheme.rests else 1.0  # a board's folder does not say
+    if not (learner.parts and learner.parts.scheme.rests):  # a board's folder does not say
+        return 1.0
+    return float(device.state().get(BODY_RATE, np.ones(1, np.float32))[0])
 
 
 def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report,
