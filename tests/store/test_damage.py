@@ -82,6 +82,21 @@ def test_every_record_of_a_damaged_store_is_as_it_was_written(tmp_path: Path):
     assert min(seen.values()) > 5, seen
 
 
+def test_a_damaged_word_that_sqlite_quotes_is_an_error_of_ours(tmp_path: Path):
+    store = small_store(tmp_path / "s.db")
+    store.close()
+    data = (
+        (tmp_path / "s.db")
+        .read_bytes()
+        .replace(b"create table", b"create tabl\xf7")
+        .replace(b"CREATE TABLE", b"CREATE TABL\xf7")
+    )
+    (tmp_path / "s.db").write_bytes(data)
+    assert b"\xf7" in data
+    with pytest.raises(Error, match="is damaged"):
+        open_store(tmp_path / "s.db", SHAPE)
+
+
 def test_no_flipped_bit_of_a_checkpoint_is_taken_for_it():
     point = Checkpoint(7, 3, bytes(range(60)))
     whole = pack(point)

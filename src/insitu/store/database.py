@@ -118,6 +118,8 @@ class Database:
             yield
         except sqlite3.Error as e:
             raise told(e, self.where) from e
+        except UnicodeDecodeError as e:  # sqlite's own message quotes what is damaged
+            raise told(sqlite3.DatabaseError("malformed: a text"), self.where) from e
 
     def settle(self, vacuum: bool = False) -> None:
         """Bring everything from the log to the file, and empty the log; with `vacuum`, write the file anew."""
