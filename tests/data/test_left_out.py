@@ -71,3 +71,11 @@ def test_what_is_predicted_must_be_whole(tmp_path):
 
     with pytest.raises(DataError, match=r"column 4 \(debt\): is empty"):
         as_inputs((str(loans(tmp_path)),), takes(("age", "debt"), 2))
+
+
+@pytest.mark.parametrize("heading", ["timestamp", "Time Stamp", "event_timestamp_ms", "unix_time", "epoch"])
+def test_points_in_time_are_not_learned_from_even_as_numbers(heading, tmp_path):
+    lines = [f"{1.7e9 + 60.5 * (i * 7 % 40)},{i % 7},{'ab'[i % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join([f"{heading},age,label", *lines]))
+    found = look(tmp_path / "t.csv")
+    assert found.columns == ("age",) and f"dates and times are not learned from: {heading}" in found.notes

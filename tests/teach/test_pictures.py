@@ -70,24 +70,29 @@ def test_small_grey_pictures_are_learned_at_their_own_size_and_fit_a_board(
 
 
 def test_both_ways_are_compared_on_examples_to_learn_from_and_the_better_one_wins(shapes):
-    material, seen = look(shapes), []
+    material, seen, words = look(shapes), [], []
+
+    def said(what, *_):
+        words.append(what)
 
     class Scored:
         def __init__(self, network, score):
             self.network, self.score = network, score
 
     def way(network, score):
-        def run(inner, lesson):
+        def run(inner, lesson, keep, report):
             seen.append((set(inner.keys), int(inner.test.sum())))
+            report("reading", 0, 1)
             return Scored(network, score)
 
         return run
 
-    name, why = pictures.better(material, Lesson(), {"a": way("one", 0.5), "b": way("two", 0.75)})
+    name, why = pictures.better(material, Lesson(), {"a": way("one", 0.5), "b": way("two", 0.75)}, said)
+    assert words == ["comparing networks, 1 of 2: reading", "comparing networks, 2 of 2: reading"]
     assert name == "b" and "one 50.0%, two 75.0%" in why
     tested = {key for key, test in zip(material.keys, material.test) if test}
     assert all(not keys & tested and len(keys) == 144 and held == 30 for keys, held in seen)
-    assert pictures.better(material, Lesson(), {"a": way("one", 0.5), "b": way("two", 0.5)})[0] == "a"
+    assert pictures.better(material, Lesson(), {"a": way("one", 0.5), "b": way("two", 0.5)}, said)[0] == "a"
 
 
 @pytest.mark.parametrize("error", [BudgetError("none fits"), DataError("none is here")])
@@ -98,8 +103,8 @@ def test_a_way_that_cannot_be_gone_is_left_out(shapes, error):
     def stuck(*_):
         raise error
 
-    assert pictures.better(look(shapes), Lesson(), {"a": stuck, "b": lambda *_: Only()})[0] == "b"
-    assert pictures.better(look(shapes), Lesson(), {"a": stuck, "b": stuck}) == ("a", "")
+    assert pictures.better(look(shapes), Lesson(), {"a": stuck, "b": lambda *_: Only()}, print)[0] == "b"
+    assert pictures.better(look(shapes), Lesson(), {"a": stuck, "b": stuck}, print) == ("a", "")
 
 
 def test_large_pictures_and_few_ones_are_not_compared(shapes, tmp_path):
@@ -122,3 +127,13 @@ def test_pictures_of_any_size_have_a_network(shape):
     graph = for_pictures(x, 3)
     assert graph.inputs[0].type.shape == (1, *shape) and graph.outputs[0].type.shape == (1, 3)
     assert min(shape[:2]) <= LEAST * 2 ** halvings(min(shape[:2]))
+
+
+def test_ctrl_c_in_the_comparison_says_that_nothing_was_learned(shapes, tmp_path, capsys, monkeypatch):
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["insitu.teach.teach"], "_from_either", pressed)
+    assert main(["teach", str(shapes), "-o", str(tmp_path / "a.insitu")]) == 130
+    assert "interrupted before anything was learned" in capsys.readouterr().err
+    assert not (tmp_path / "a.insitu").exists()

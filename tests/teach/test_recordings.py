@@ -81,3 +81,51 @@ def test_the_columns_of_a_table_are_matched_by_name(iris, tmp_path):
     assert np.array_equal(learner.predict(frame[["d", "c", "b", "a"]]), learner.predict(frame[["a", "b", "c", "d"]]))
     with pytest.raises(DataError, match="no column 'd'"):
         learner.predict(frame[["a", "b", "c"]])
+
+
+def clocked(root, heading="t,ax,ay", start=1000.0):
+    """Recordings whose readings say nothing, made one after the other: only the clock tells the classes apart."""
+    rng, now = np.random.default_rng(0), start
+    for name in ("wave", "rest"):
+        (root / name).mkdir(parents=True)
+        for k in range(6):
+            t = now + np.cumsum(rng.uniform(0.01, 0.03, 140))
+            now = t[-1] + 1
+            rows = [",".join(f"{v:.3f}" for v in (a, *rng.normal(0, 1, 2))) for a in t]
+            (root / name / f"{k}.csv").write_text("\n".join(filter(None, [heading, *rows])))
+    return root
+
+
+@pytest.mark.parametrize("heading", ["t,ax,ay", "timestamp,ax,ay", "seconds,x,y"])
+def test_a_clock_is_not_learned_from_and_a_note_says_so(heading, tmp_path):
+    found = numbers(look(clocked(tmp_path, heading)))
+    assert found.samples.inputs[0].shape[-1] == 2 and found.samples.columns == tuple(heading.split(",")[1:])
+    assert found.notes[0] == f"clocks are not learned from: {heading.split(',')[0]}"
+    assert np.abs(found.samples.inputs[0]).max() < 10
+
+
+def test_a_clock_without_a_heading_is_asked_about(tmp_path):
+    found = numbers(look(clocked(tmp_path, "")))
+    assert found.samples.inputs[0].shape[-1] == 3 and found.notes[0].startswith("column 1 rises from line to line")
+
+
+def test_a_column_that_rises_in_some_recordings_only_is_a_reading(tmp_path):
+    folder = clocked(tmp_path)
+    (folder / "rest" / "0.csv").write_text("t,ax,ay\n" + "5,1,2\n" * 140)
+    found = numbers(look(folder))
+    assert found.samples.columns == ("t", "ax", "ay") and not any("clock" in note for note in found.notes)
+
+
+def test_dates_of_recordings_are_left_out_and_files_that_are_predicted_may_have_them(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    for name, speed in {"slow": 0.05, "quick": 0.5}.items():
+        (tmp_path / "motion" / name).mkdir(parents=True)
+        for k in range(6):
+            x = np.sin(speed * np.arange(200) + k) + rng.normal(0, 0.1, 200)
+            rows = [f"2024-05-{k + 1:02d} 10:{i // 60:02d}:{i % 60:02d},{v:.3f}" for i, v in enumerate(x)]
+            (tmp_path / "motion" / name / f"{k}.csv").write_text("\n".join(["when,a", *rows]))
+    out = tmp_path / "motion.insitu"
+    assert main(["teach", str(tmp_path / "motion"), "-o", str(out)]) == 0
+    assert "clocks are not learned from: when" in capsys.readouterr().out
+    assert main(["predict", str(out), str(tmp_path / "motion" / "quick" / "0.csv")]) == 0
+    assert "quick" in capsys.readouterr().out

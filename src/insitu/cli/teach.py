@@ -53,8 +53,12 @@ def run(arguments) -> int:
     if go_on is not None:
         say(f"going on with {output} (-o writes another file, --again starts anew)")
     options = {name: getattr(arguments, name) for name in ("board", "sram", "flash", "backbone", "seed")}
-    taught = teach(arguments.data, **options, share=arguments.test_share, go_on=go_on,
-                   keep=lambda made: _interrupted(made, output))  # fmt: skip
+    stopped: list = []
+    try:
+        taught = teach(arguments.data, **options, share=arguments.test_share, go_on=go_on, keep=stopped.append)
+    except KeyboardInterrupt:
+        _interrupted(stopped, output)
+        raise
     written = [taught.learner.save(output)]
     if arguments.build:
         taught.learner.write(arguments.build)
@@ -88,6 +92,10 @@ def _exported(learner, target: Path, written: list[Path]) -> Error | None:
     return None
 
 
-def _interrupted(learner, output: Path) -> None:
-    learner.save(output)
+def _interrupted(learners: list, output: Path) -> None:
+    """Keep the learner that was being trained, if any."""
+    if not learners:
+        say("interrupted before anything was learned\n  to start again: the same command")
+        return
+    learners[-1].save(output)
     say(f"interrupted; what was learned is in {output}\n  to go on: the same command again")

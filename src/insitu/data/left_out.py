@@ -1,5 +1,7 @@
 """Columns of a table from which nothing general is learned: dates, times, and numbers that only count the lines.
 
+In a recording, where each line is a point in time, that is every column that rises from line to line: a clock.
+
 A column of different whole numbers may also be a quantity, such as a dose or a depth. So it is only left out if its
 heading says what it is (id, index, customer_id); rising numbers with another heading get a note that asks. Which
 columns are inputs is decided elsewhere (table_samples.py, teach/material.py).
@@ -8,6 +10,7 @@ columns are inputs is decided elsewhere (table_samples.py, teach/material.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,6 +18,7 @@ from insitu.data.tables import LABEL_HEADINGS, MISSING, Table
 
 # a date of year, month and day in any order, with or without a time; or a time with minutes
 DATE = re.compile(r"\s*(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ,].*)?|\d{1,2}:\d{2}(:\d{2}.*)?)\s*$")
+STAMP = re.compile(r"(.*[_ .-])?(time[_ ]?stamp|epoch|unix[_ ]?time|date[_ ]?time)([_ .-].*)?", re.IGNORECASE)
 COUNTER = re.compile(r"(.*[_ .-])?(id|nr|no|index|idx|row|line|record|unnamed: 0)", re.IGNORECASE)
 FEWEST = 8  # lines, below which rising numbers say nothing
 
@@ -25,7 +29,24 @@ def left_out(table: Table) -> list[int]:
 
 
 def dated(table: Table) -> list[int]:
-    return [c for c in _inputs(table) if _all_dates(table, c)]
+    return [c for c in _inputs(table) if _all_dates(table, c) or _stamped(table, c)]
+
+
+def clocks(recordings: Iterable[Table]) -> list[int]:
+    """The columns that are dates, or rise from line to line in every recording: what was measured does not."""
+    tables = [table for table in recordings if len(table.rows) >= FEWEST]
+    found = set(range(tables[0].width)) if tables else set()
+    for table in tables:
+        found = {c for c in found if c < table.width and (_all_dates(table, c) or _ticks(table, c))}
+    return sorted(found)
+
+
+def clocks_note(recordings: Sequence[Table], columns: Sequence[int]) -> str:
+    """What is said of columns that are clocks."""
+    names = recordings[0].names(columns)
+    if names:
+        return f"clocks are not learned from: {', '.join(names)}"
+    return f"column {columns[0] + 1} rises from line to line in every recording: if it is a clock, remove it"
 
 
 def counting(table: Table) -> list[int]:
@@ -89,6 +110,16 @@ def _all_different(table: Table, column: int) -> bool:
 def _rises(table: Table, column: int) -> bool:
     found = _whole(table, column)
     return bool(found) and all(a < b for a, b in pairwise(found))
+
+
+def _stamped(table: Table, column: int) -> bool:
+    """Do heading and numbers say that these are points in time?"""
+    return bool(STAMP.fullmatch(_name(table, column))) and table.all_numbers(column)
+
+
+def _ticks(table: Table, column: int) -> bool:
+    found = [table.style.number(cell) for cell in table.column(column)]
+    return all(a is not None and b is not None and a < b for a, b in pairwise(found))
 
 
 def _all_dates(table: Table, column: int) -> bool:

@@ -13,9 +13,10 @@ import numpy as np
 
 from insitu.data.damaged import read_each
 from insitu.data.images import read_image
+from insitu.data.left_out import clocks, clocks_note
 from insitu.data.samples import Samples
 from insitu.data.sound import sound_samples
-from insitu.data.tables import read_table
+from insitu.data.tables import Table, read_table
 from insitu.data.windows import windows
 from insitu.errors import DataError
 from insitu.graph import Graph
@@ -95,7 +96,7 @@ def _samples(material: Material, x: np.ndarray, labels: np.ndarray, columns: tup
 
 
 def _recordings(material: Material, window: int, columns: tuple[str, ...]) -> Examples:
-    read, columns = _read(material, columns)
+    read, columns, clock = _read(material, columns)
     lengths = np.array([len(r) for r in read])
     _check_classes(material, lengths)
     length = window or window_length(lengths[lengths > 0], material.labels[lengths > 0])
@@ -107,19 +108,18 @@ def _recordings(material: Material, window: int, columns: tuple[str, ...]) -> Ex
     if not len(which):
         raise DataError(f"has no recording of {length} readings or more", where=str(material.path))
     made = _samples(material, np.concatenate(cut)[:, None], material.labels[which], columns)
-    return Examples(made, which, length, _notes(material, lengths, length))
+    return Examples(made, which, length, (*clock, *_notes(material, lengths, length)))
 
 
-def _read(material: Material, known: tuple[str, ...]) -> tuple[list[np.ndarray], tuple[str, ...]]:
-    """The readings of every file, with the columns of the first one, or the known ones, in their order.
+def _read(material: Material, known: tuple[str, ...]) -> tuple[list[np.ndarray], tuple[str, ...], tuple[str, ...]]:
+    """The readings of every file, with the columns of the first one, or the known ones, in their order; and a note.
 
-    A file without a line has no readings, and says nothing of columns.
+    A file without a line has no readings, and says nothing of columns. A clock is left out.
     """
-    tables = [read_table(file) for file in material.files]
+    tables = {file: table for file in material.files if (table := read_table(file)).rows}
+    known, notes = (known, ()) if known else _without_clocks(list(tables.values()))
     found: dict[Path, np.ndarray] = {}
-    for file, table in zip(material.files, tables):
-        if not table.rows:
-            continue
+    for file, table in tables.items():
         places = table.places(known) if known and table.heading else range(table.width)
         known = known or table.names(places)
         found[file] = table.numbers(places).astype(np.float32)
@@ -127,7 +127,16 @@ def _read(material: Material, known: tuple[str, ...]) -> tuple[list[np.ndarray],
         if found[file].shape[1] != found[first].shape[1]:
             raise DataError(f"has another number of columns than {first.name}", where=str(file))
     none = np.zeros((0, next(iter(found.values())).shape[1] if found else 1), np.float32)
-    return [found.get(file, none) for file in material.files], known
+    return [found.get(file, none) for file in material.files], known, notes
+
+
+def _without_clocks(tables: list[Table]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the columns to learn from, if some are clocks and all have names; and a note."""
+    clock = clocks(tables)
+    others = [c for c in range(tables[0].width) if c not in clock] if tables else []
+    if not clock or not others:
+        return (), ()
+    return tables[0].names(range(tables[0].width)) and tables[0].names(others), (clocks_note(tables, clock),)
 
 
 def _check_classes(material: Material, lengths: np.ndarray) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +18,14 @@ from insitu.graph import Graph, Type, Value
 from insitu.learner.lesson import Lesson
 from insitu.teach.material import Material, kept
 from insitu.teach.result import Taught
+from insitu.terminal.progress import Report
 
 SMALL = 48  # pixels of the longer side, up to which a picture is small
 LARGEST = 64  # pixels of the longer side that a new network looks at
 FEWEST = 100  # pictures, from which both ways are compared
 HELD_OUT = 0.2
+
+Way = Callable[[Material, Lesson, Any, Report], Taught]  # with who keeps it if it is interrupted, and the progress
 
 
 def are_small(material: Material) -> bool:
@@ -38,20 +42,23 @@ def frame(material: Material) -> Graph:
     return Graph("frame", (Value("pixels", Type("u8", (1, height, width, 1 if grey else 3))),), (), (), {})
 
 
-def better(
-    material: Material, lesson: Lesson, ways: Mapping[str, Callable[[Material, Lesson], Taught]]
-) -> tuple[str, str]:
+def better(material: Material, lesson: Lesson, ways: Mapping[str, Way], report: Report) -> tuple[str, str]:
     """The way that does better on a fifth of the examples to learn from, and a sentence that says so."""
     inner = material.only(np.flatnonzero(~material.test))
     inner = replace(inner, test=kept([f"{lesson.seed}:held:{key}" for key in inner.keys], inner.labels, HELD_OUT))
     found: dict[str, Taught] = {}
     for name, way in ways.items():
         try:
-            found[name] = way(inner, lesson)
+            found[name] = way(inner, lesson, None, _compared(report, len(found) + 1, len(ways)))
         except (BudgetError, DataError):  # no such network is here, or none fits
             continue
     if not found:
         return next(iter(ways)), ""
     best = max(found, key=lambda name: found[name].score)
     scores = ", ".join(f"{made.network} {made.score:.1%}" for made in found.values())
-    return best, f"small pictures: chosen by {inner.test.sum():,} of the examples to learn from ({scores})"
+    return best, f"small pictures: two networks were compared on {inner.test.sum():,} examples held out ({scores})"
+
+
+def _compared(report: Report, number: int, count: int) -> Report:
+    """Progress that says which of the networks is meant."""
+    return lambda words, done, total: report(f"comparing networks, {number} of {count}: {words}", done, total)

@@ -140,11 +140,11 @@ def _from_either(material: Material, lesson: Lesson, board: str | Board, keep: K
     """Small pictures: a network that knows photos, or a new one, whichever does better on examples held out; the new
     one if both do as well, because it is smaller by far."""
     ways = {
-        NEW: lambda m, own, kept=None: _from_scratch(m, own, board, None, kept, report),
-        KNOWN: lambda m, own, kept=None: _from_backbone(m, own, board, kept, report),
+        NEW: lambda m, own, kept, said: _from_scratch(m, own, board, None, kept, said),
+        KNOWN: lambda m, own, kept, said: _from_backbone(m, own, board, kept, said),
     }
-    name, why = better(material, lesson, ways) if any(b.here for b in BACKBONES) else (NEW, ALONE)
-    made = ways[name](material, lesson, keep)
+    name, why = better(material, lesson, ways, report) if any(b.here for b in BACKBONES) else (NEW, ALONE)
+    made = ways[name](material, lesson, keep, report)
     return replace(made, notes=(*made.notes, why))
 
 
