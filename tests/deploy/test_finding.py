@@ -14,6 +14,7 @@ import insitu
 from insitu import pipeline
 from insitu.boards import find_board
 from insitu.cli import main
+from insitu.deploy.cost import count
 from insitu.errors import BoardError, BudgetError
 
 from .test_budget import model
@@ -65,6 +66,27 @@ def test_an_impossible_budget_names_the_smallest_that_works():
     assert named
     least = int(named[1]) * 1024
     assert pipeline.search(model("inverted"), classes=4, board=BOARD, sram=least)
+
+
+def wave() -> nn.Module:
+    """A small 1-D network with odd sizes: what a call costs matters more than its multiply-adds."""
+    sizes = ((3, 13), (13, 19), (19, 27))
+    layers = [layer for i, o in sizes for layer in (nn.Conv1d(i, o, 5, 2, 2), nn.ReLU())]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(27, 4)).eval()
+
+
+def test_instructions_of_a_small_network_are_what_its_compiled_program_takes(tmp_path):
+    pytest.importorskip("unicorn")
+    x = np.random.default_rng(0).normal(size=(20, 3, 157)).astype(np.float32)
+    net = insitu.load(wave(), x[:1])
+    found = pipeline.search(net, data=x, board=BOARD)
+    assert len(found) > 2 and all(p.counted for p in found)
+    for point in (found[0], found[-1]):
+        (tmp_path / "scheme.txt").write_text(str(point.scheme))
+        scheme, sram = str(tmp_path / "scheme.txt"), point.budget_bytes
+        deployed = insitu.compile(net, data=x, board=BOARD, scheme=scheme, sram=sram).deployed
+        assert deployed and deployed.firmware
+        assert sum(count(deployed.firmware)["train_step"].values()) == point.step_instructions
 
 
 def needs(text: str) -> tuple[int, int]:

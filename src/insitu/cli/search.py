@@ -34,11 +34,11 @@ def arguments(parser) -> None:
     add_data(groups.data, required=False, help="samples to calibrate a float model for int8")
     add_compiler(groups, program=False)
     groups.board.add_argument(
-        "--instructions", type=count, default=0, metavar="N", help="of one step, at most, estimated"
+        "--instructions", type=count, default=0, metavar="N", help="of one step, at most; estimated if they are many"
     )
     groups.board.add_argument(
         "--millijoules", type=rate, default=0.0, metavar="N",
-        help="of one step, at most, estimated from the instructions and the board's profile",
+        help="of one step, at most, from the instructions and the board's profile",
     )  # fmt: skip
     groups.data.add_argument(
         "--measure", action="store_true", help="find out by short trainings on the data what each part brings"

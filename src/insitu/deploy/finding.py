@@ -4,7 +4,8 @@ schemes/search.py chooses; this file tells it what a scheme really needs. The he
 whether anything fits at all, and how much code there is. In the loop a program is planned only until it fits its
 budget, with a usual stack and the head's code, and nothing is linked. The schemes that are kept are then made as
 `compile --sram` makes them, so their figures are exact; one that turns out not to fit is replaced by the next best.
-Instructions and energy are always estimates.
+Instructions of a small program are counted too, and estimates in the loop are scaled to the count of the head; those
+of a large one are estimates. Energy follows from them, so it is always an estimate.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from insitu.deploy.estimate import estimated
 from insitu.deploy.limits import Limits
 from insitu.deploy.lowering import STEPS
 from insitu.deploy.programs import LINKED_SRAM, Programs, bare_sram
+from insitu.deploy.tradeoff import counted_if_small
 from insitu.errors import BoardError, BudgetError, Error
 from insitu.graph import Graph
 from insitu.planner import plan
@@ -47,9 +49,10 @@ class Point:
     score: float
     sram_bytes: int
     flash_bytes: int
-    step_instructions: int | None = None  # estimated
+    step_instructions: int | None = None  # estimated, unless they are counted
     step_millijoules: float | None = None  # estimated, where the board's profile says what it takes
     linked: bool = False
+    counted: bool = False  # instructions, exactly
     budget_bytes: int | None = None  # of SRAM, that the program was made for; None: there is no board
 
     def to_json(self) -> dict:
@@ -74,11 +77,11 @@ def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution,
 
         def measure(scheme: Scheme, budget: Need) -> Need | None:
             nonlocal planned
-            if not scheme.updates:
+            if head is None or not scheme.updates:
                 return head and head.need
             planned += 1
             report(f"planning {len(scheme.updates)} trained layers", planned, max(planned + 1, 3 * points))
-            return measured(replace(parts, scheme=scheme), limits, budget, head.code if head else 0)
+            return measured(replace(parts, scheme=scheme), limits, budget, head)
 
         if head is None or not head.need.within(most):
             raise impossible(head, limits, step)
@@ -136,7 +139,7 @@ def budgets_of(searching: Search, head: Need, most: Need, points: int) -> list[N
 # what a scheme needs ----------------------------------------------------------------------------
 
 
-def measured(parts: Parts, limits: Limits, budget: Need, code: int) -> Need | None:
+def measured(parts: Parts, limits: Limits, budget: Need, head: Head) -> Need | None:
     """The memory of a program that is planned only until it fits the budget, or the least that the planner reaches,
     and about how many instructions a step takes; None if it cannot be trained."""
     try:
@@ -145,7 +148,8 @@ def measured(parts: Parts, limits: Limits, budget: Need, code: int) -> Need | No
             return Need(host_bytes(graphs), constants(graphs))
         programs = Programs(graphs)
         program = replace(programs.lowered_to(programs.rooms(budget.sram)[0]), in_place=True)
-        return Need(bare_sram(program) + LINKED_SRAM, program.const_bytes + code, steps_of(program, limits.board))
+        steps = round(steps_of(program, limits.board) * head.dearer)
+        return Need(bare_sram(program) + LINKED_SRAM, program.const_bytes + head.code, steps)
     except Error:
         return None
 
@@ -156,8 +160,11 @@ def constants(graphs: Mapping[str, Graph]) -> int:
 
 def steps_of(program: Program, board: Board) -> int:
     """About how many instructions a step takes."""
-    counts = estimated(program.plans, board.core)
-    return next(counts[verb] for verb in STEPS if verb in counts)
+    return _of_a_step(estimated(program.plans, board.core))
+
+
+def _of_a_step(counts: Mapping[str, int]) -> int:
+    return next((counts[verb] for verb in STEPS if verb in counts), 0)
 
 
 def linked(parts: Parts, found: Found, limits: Limits, budget: Need) -> Point:
@@ -165,9 +172,10 @@ def linked(parts: Parts, found: Found, limits: Limits, budget: Need) -> Point:
     if limits.board is None:
         return Point(found.scheme, found.gain, found.need.sram, found.need.flash)
     done = deploy(replace(parts, scheme=found.scheme).graphs(), quickest(limits, budget.sram))
-    steps = steps_of(done.program, limits.board)
+    counted = _of_a_step(counted_if_small(done))
+    steps = counted or steps_of(done.program, limits.board)
     return Point(found.scheme, found.gain, done.sram_bytes, done.flash_bytes, steps, limits.board.millijoules(steps),
-                 done.firmware is not None, max(budget.sram, done.sram_bytes))  # fmt: skip
+                 done.firmware is not None, counted > 0, max(budget.sram, done.sram_bytes))  # fmt: skip
 
 
 def quickest(limits: Limits, sram: int | None) -> Limits:
@@ -180,17 +188,21 @@ def quickest(limits: Limits, sram: int | None) -> Limits:
 
 @dataclass(frozen=True)
 class Head:
-    """The head alone: what it needs, how much of its SRAM is the arena, and how much of its flash is code."""
+    """The head alone: what it needs, how much of its SRAM is the arena, and how much of its flash is code; and how many
+    instructions it takes for each that was estimated."""
 
     need: Need
     floor: int
     code: int = 0
+    dearer: float = 1.0
 
     @staticmethod
     def of(made: Deployment, floor: int) -> Head:
         assert made.limits.board is not None
-        need = Need(made.sram_bytes, made.flash_bytes, steps_of(made.program, made.limits.board))
-        return Head(need, floor, made.flash_bytes - made.program.const_bytes)
+        about = steps_of(made.program, made.limits.board)
+        steps = _of_a_step(counted_if_small(made)) or about
+        need = Need(made.sram_bytes, made.flash_bytes, steps)
+        return Head(need, floor, made.flash_bytes - made.program.const_bytes, steps / about)
 
 
 def head_of(parts: Parts, limits: Limits, most: Need) -> Head | None:

@@ -35,7 +35,7 @@ def search(model: Any, *, board: str = "host", sram: int | str | None = None, fl
     `options` it takes `data`, `seed` and `max_classes`, of `recipe` only what a board's program may have of its own.
 
     sram            defaults to all of the board's
-    instructions    of one step, at most, estimated; or `millijoules`, by the board's profile
+    instructions    of one step, at most, estimated if they are many; or `millijoules`, by the board's profile
     gains           a table of what each part brings; None: what the structure of the network lets expect
                     (schemes/ladder.py)
     measure         True: fill such a table by short trainings with labelled `data`; a number: within so many seconds

@@ -21,7 +21,8 @@ def front_table(points: Sequence[Point]) -> str:
 
 
 def _row(p: Point) -> tuple[str, ...]:
-    steps = "-" if p.step_instructions is None else f"~{millions(p.step_instructions)}"
+    exact = "" if p.counted else "~"
+    steps = "-" if p.step_instructions is None else exact + millions(p.step_instructions)
     weights = sum(u.share > 0 for u in p.scheme.updates)
     biases = sum(u.bias for u in p.scheme.updates)
     trained = f"the head, {biases} biases, {weights} weights" if p.scheme.updates else "the head"
