@@ -52,7 +52,7 @@ def arguments(parser) -> None:
 def run(arguments) -> int:
     from insitu import pipeline
     from insitu.graph.file import is_learner
-    from insitu.reports.front import KEPT, front_table, write_front
+    from insitu.reports.front import KEPT, front_table, score_words, write_front
 
     name, model, options = (learned if is_learner(arguments.model) else fresh)(arguments)
     points = pipeline.search(
@@ -66,7 +66,8 @@ def run(arguments) -> int:
     front = [{**point.to_json(), "command": line} for point, line in zip(points, lines)]
     report = {"model": name, "board": arguments.board, "front": front, "files": [str(path) for path in written]}
     told = "\n".join(filter(None, lines)) if arguments.output else UNWRITTEN
-    show(arguments, f"{front_table(points)}\n\n{told}", report)
+    score = score_words(bool(arguments.seconds or arguments.measure))
+    show(arguments, f"{front_table(points)}\n{score}\n\n{told}", report)
     return 0
 
 

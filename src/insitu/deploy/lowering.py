@@ -171,7 +171,7 @@ def share(then: int, now: int) -> str:
 
 
 def millions(count: int) -> str:
-    return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:,.2f} M"
 
 
 def span(then: int, now: int, text: Callable[[int], str]) -> str:

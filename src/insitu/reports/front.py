@@ -9,6 +9,7 @@ from insitu.deploy.finding import Point
 from insitu.deploy.folder import check_folder
 from insitu.deploy.lowering import millions
 from insitu.files import write_whole
+from insitu.schemes.update import Scheme
 from insitu.terminal.table import size, table
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 360, 70, 50
@@ -17,19 +18,52 @@ HEADERS = ("scheme", "SRAM", "flash", "per step", "energy", "score", "trained")
 
 
 def front_table(points: Sequence[Point]) -> str:
-    return table(HEADERS, [_row(p) for p in points])
+    return table(HEADERS, [_row(p, words) for p, words in zip(points, trained_words([p.scheme for p in points]))])
 
 
-def _row(p: Point) -> tuple[str, ...]:
+def score_words(measured: bool) -> str:
+    """What the scores of a table mean."""
+    if measured:
+        return "score: by how much the held-out cost falls below the head's, in hundredths, summed over measured parts"
+    return "score: the gain over the head alone that the network's structure lets expect; it orders these rows, no more"
+
+
+def _row(p: Point, trained: str) -> tuple[str, ...]:
     exact = "" if p.counted else "~"
     steps = "-" if p.step_instructions is None else exact + millions(p.step_instructions)
-    weights = sum(u.share > 0 for u in p.scheme.updates)
-    biases = sum(u.bias for u in p.scheme.updates)
-    trained = f"the head, {biases} biases, {weights} weights" if p.scheme.updates else "the head"
     about = "" if p.linked else "~"
     energy = "-" if p.step_millijoules is None else f"~{p.step_millijoules:.3g} mJ"
     sizes = (about + size(p.sram_bytes), about + size(p.flash_bytes))
     return p.scheme.name, *sizes, steps, energy, f"{p.score:.2f}", trained
+
+
+# what a scheme trains, in words -----------------------------------------------------------------
+
+
+def trained_words(schemes: Sequence[Scheme]) -> list[str]:
+    """`the head, 1 bias, 2 weights`; schemes with the same counts also name the parts that not all of them have."""
+    counts = [_counted(s) for s in schemes]
+    parts = [_parts(s) for s in schemes]
+    alike = [[p for p, other in zip(parts, counts) if other == words] for words in counts]
+    own = [[name for name in mine if not all(name in p for p in same)] for mine, same in zip(parts, alike)]
+    return [f"{words}: {', '.join(names)}" if names else words for words, names in zip(counts, own)]
+
+
+def _counted(scheme: Scheme) -> str:
+    weights = sum(u.share > 0 for u in scheme.updates)
+    biases = sum(u.bias for u in scheme.updates)
+    found = [_plural(biases, "bias", "biases"), _plural(weights, "weight", "weights")]
+    return ", ".join(["the head", *filter(None, found)])
+
+
+def _plural(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}" if count else ""
+
+
+def _parts(scheme: Scheme) -> list[str]:
+    """`1/4 of features.3`, `features.5`, `features.3 bias`: weights first, since a table may clip its cells."""
+    weights = [u.layer if u.share == 1 else f"{u.share} of {u.layer}" for u in scheme.updates if u.share]
+    return weights + [f"{u.layer} bias" for u in scheme.updates if u.bias]
 
 
 def check_found(folder: Path) -> Path:

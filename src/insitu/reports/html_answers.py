@@ -142,7 +142,7 @@ def instructions(report: RunReport) -> list[str]:
 
 
 def millions(count: int) -> str:
-    return f"{count / 1e6:.2f} M" if count >= 100_000 else f"{count:,}"
+    return f"{count / 1e6:,.2f} M" if count >= 100_000 else f"{count:,}"
 
 
 def work(report: RunReport) -> str:
