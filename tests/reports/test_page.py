@@ -167,14 +167,22 @@ def test_warnings_of_a_training_come_first():
     assert text.index("training did not help") < text.index("Put it on a board")
 
 
+def needing(sram: int, flash: int = 1000) -> Needs:
+    return Needs(Memory((Piece("arena", sram),)), Memory((Piece("constants", flash),)))
+
+
 def test_a_program_too_large_for_every_board_is_not_to_be_put_on_one():
-    large, middle, small = (
-        Needs(Memory((Piece("arena", n),)), Memory((Piece("constants", 1000),))) for n in (10**9, 290_000, 1000)
-    )
+    large, middle = needing(1000, flash=10**9), needing(290_000)
     assert room(large).startswith("On none of") and "Make it smaller" in first_board(large)
-    assert 'board="nrf52840"' in first_board(small)
+    assert 'board="nrf52840"' in first_board(needing(1000))
     with in_shell():
         assert f"--board {large_boards(middle)[0].name} " in first_board(middle), "one that is large enough"
+
+
+def test_sram_planned_for_this_machine_does_not_rule_out_a_board():
+    assert room(needing(10**9)) == "Not planned for a board"
+    assert "See what fits" in first_board(needing(10**9)) and 'prefer="memory"' in first_board(needing(10**9))
+    assert "; insitu teach t --again chooses" in first_board(needing(10**9), again="insitu teach t --again")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from insitu.cli.output import say, show
@@ -78,7 +79,10 @@ def _page(taught, path: Path, arguments, output: Path) -> Path:
     from insitu.reports.page import About, write_report
 
     data = arguments.data.resolve()
-    about = About(data.stem if data.is_file() else data.name, str(output), str(arguments.build or ""))
+    words = ["insitu", "teach", str(arguments.data), "-o", str(output), "--board", "NAME", "--again"]
+    about = About(
+        data.stem if data.is_file() else data.name, str(output), str(arguments.build or ""), shlex.join(words)
+    )
     return write_report(taught.learner, path, test=taught.test if taught.tested else None, about=about)
 
 

@@ -37,7 +37,7 @@ NOTES = {
 Layers = Mapping[str, Mapping[str, int]]  # verb -> layer -> instructions
 STEPS = ("train_step", "accumulate", "predict")  # the function to show: the first that the program has
 TIMED = 0.03  # seconds
-SMALLER = "No board was given: stack, protocol and code are not counted."
+SMALLER = "As planned for this machine, without stack, protocol and code. For a board, memory is planned anew."
 PASS = re.compile(r"(\.weight|\.bias)?\.(grad|new|mask)\b.*")
 
 
@@ -153,9 +153,17 @@ def part_of(name: str) -> str:
 
 
 def room(needs: Needs) -> str:
-    """On how many boards a program that was compiled without one probably fits."""
+    """On how many boards a program that was compiled without one probably fits. A plan for a board takes less SRAM, but
+    hardly less flash: only if that is too small everywhere, no board is left."""
     count, known = len(large_boards(needs)), len(boards())
-    return f"Probably on {count} of {known} boards" if count else f"On none of {known} boards, as it is"
+    if count:
+        return f"Probably on {count} of {known} boards"
+    return "Not planned for a board" if can_be_stored(needs) else f"On none of {known} boards: their flash is smaller"
+
+
+def can_be_stored(needs: Needs) -> bool:
+    """Is any board's flash large enough?"""
+    return any(board.flash.bytes >= needs.flash.bytes for board in boards().values())
 
 
 def large_boards(needs: Needs) -> list[Board]:

@@ -23,7 +23,7 @@ from insitu.ops.activation import lut_s8
 from insitu.reports.html import write_page
 from insitu.reports.html_data import Group, RunReport, Score, estimate
 from insitu.reports.memory import memory_map
-from insitu.reports.needs import Layers, Needs, costs, large_boards, needs_of, room, speed
+from insitu.reports.needs import Layers, Needs, can_be_stored, costs, large_boards, needs_of, room, speed
 from insitu.reports.outcome import Outcome, weakest
 from insitu.terminal.progress import Report
 from insitu.terminal.wording import either
@@ -41,6 +41,7 @@ class About:
     title: str = ""
     file: str = FILE
     folder: str = ""  # of its program
+    again: str = ""  # the command that chooses another network, for a board
 
 
 def write_report(learner: Learner, path: str | Path, *, test: Any = None, about: About | None = None) -> Path:
@@ -194,7 +195,7 @@ def class_advice(scores: tuple[Score, ...], groups: tuple[Group, ...]) -> str:
 USUAL = "nrf52840"
 
 
-def first_board(needs: Needs, file: str = FILE) -> str:
+def first_board(needs: Needs, file: str = FILE, again: str = "") -> str:
     """How to put it on a board that is large enough, the usual one if it is."""
     large = [board.name for board in large_boards(needs)]
     if large:
@@ -205,15 +206,14 @@ def first_board(needs: Needs, file: str = FILE) -> str:
     largest = max(boards().values(), key=lambda board: board.sram.bytes + board.flash.bytes).name
     shell = f"insitu compile {file} --board {largest} --prefer memory"
     how = either(shell=shell, python=f'insitu.compile(..., board="{largest}", prefer="memory")')
-    return (
-        f"Make it smaller for a board: {how} lowers what it takes, and says what still does not fit; int8 and a scheme "
-        "that trains fewer layers take less"
-    )
+    what = "See what fits on a board" if can_be_stored(needs) else "Make it smaller for a board"
+    less = f"{again} chooses a network that fits" if again else "int8 and a scheme that trains fewer layers take less"
+    return f"{what}: {how} plans it in the least memory, and says what does not fit; {less}"
 
 
 def board_advice(learner: Learner, needs: Needs, fresh: bool, about: About) -> list[str]:
     if needs.board is None:
-        return [] if fresh else [first_board(needs, about.file)]
+        return [] if fresh else [first_board(needs, about.file, about.again)]
     if learner.site.manifest:
         return []
     if about.folder:
