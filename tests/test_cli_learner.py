@@ -115,6 +115,16 @@ def test_info_tells_what_a_file_holds(taught, folder, capsys):
     assert run(capsys, "info", folder / "model.insitu")["holds"] == "a model"
 
 
+def test_info_says_what_a_regression_predicts(tmp_path, capsys):
+    (tmp_path / "homes.csv").write_text("area,price\n" + "".join(f"{n},{3 * n}\n" for n in range(60)))
+    net = nn.Sequential(nn.Linear(1, 4), nn.ReLU(), nn.Linear(4, 1)).eval()
+    insitu.load(net, torch.zeros(1, 1)).save(tmp_path / "net.insitu")
+    words = ("--loss", "mse", "--targets", "price", "--precision", "float", "--epochs", "1", "--rate", "0.001")
+    run(capsys, "train", tmp_path / "net.insitu", "--data", tmp_path / "homes.csv", *words, "-o", tmp_path / "l.insitu")
+    found = run(capsys, "info", tmp_path / "l.insitu")
+    assert found["predicts"] == "price" and "classes" not in found
+
+
 def test_an_unknown_suffix_is_told_before_training(folder, capsys):
     arguments = [
         "train",

@@ -68,6 +68,19 @@ def test_an_autoencoder_learns_towards_its_input():
     assert made.evaluate(x)["error"] < before / 2
 
 
+def test_errors_are_per_target_in_its_unit_and_evaluate_has_the_mean_of_their_squares():
+    x, _ = data(20)
+    y = (x[:, :4] * [1, 10, 100, 1000]).astype(np.float32)
+    made = learner(classes=None, recipe=Recipe(loss="mse"))
+    off = np.asarray(made.predict(x), np.float64) - y
+    found = made.errors(x, y)
+    assert list(found) == ["0", "1", "2", "3"]
+    np.testing.assert_allclose(list(found.values()), np.sqrt((off**2).mean(0)), rtol=1e-6)
+    assert made.evaluate(x, y)["error"] == pytest.approx(np.mean(np.square(list(found.values()))))
+    with pytest.raises(DataError, match="a classifier has no errors"):
+        learner().errors(*data(20))
+
+
 # --- the same bytes -------------------------------------------------------------------------------------
 
 

@@ -48,7 +48,7 @@ def of_learner(path: Path) -> dict:
     return {
         "holds": "a learner", "model": graph.name, "takes": _types(graph.inputs), **_columns(graph),
         "gives": _types(graph.outputs),
-        "classes": class_words(learner.classes, learner.names), "scheme": parts.scheme.name,
+        **_learns(learner.recipe.loss, learner.classes, learner.names), "scheme": parts.scheme.name,
         "trained_tensors": len(graph.state), "state_bytes": sum(a.nbytes for a in state.values()),
         "batch": parts.batch, "loss": learner.recipe.loss, "optimizer": learner.recipe.optimizer,
         "gradients": learner.recipe.grad or "f32",
@@ -120,11 +120,21 @@ def of_board(path: Path) -> dict:
     width = (graph.outputs[0].shape or (1,))[-1]
     return {
         "holds": "a board's program", "model": found.name, "board": found.board.name, "takes": _types(graph.inputs),
-        "gives": _types(graph.outputs), "classes": class_words(width, found.interface.classes),
+        "gives": _types(graph.outputs), **_learns(found.loss, width, found.interface.classes),
         "scheme": found.scheme or "unknown: an older insitu wrote the folder",
         "functions": ", ".join(found.interface.verbs), "sram_bytes": figures["sram_bytes"],
         "flash_bytes": figures["flash_bytes"], "state_bytes": figures["state_bytes"],
     }  # fmt: skip
+
+
+def _learns(loss: str, count: int, names) -> dict:
+    """The classes that are told apart, or the numbers that are predicted."""
+    from insitu.learner.measures import MEASURES
+
+    words = class_words(count, names)
+    if MEASURES[loss][0] == "accuracy":
+        return {"classes": words}
+    return {"predicts": words.partition(": ")[2] if any(names) else f"{words} number{'s' * (count != 1)}"}
 
 
 def _columns(graph) -> dict:

@@ -24,7 +24,7 @@ from insitu.learner.few import learn
 from insitu.learner.fitting import Run, batch_of, check_run, fit
 from insitu.learner.given import given_samples, kept, one_or_more, pair
 from insitu.learner.history import History
-from insitu.learner.measures import measured
+from insitu.learner.measures import measured, usual_errors
 from insitu.learner.moving import linked, moved, on_rung
 from insitu.learner.naming import follow_board, say_left_out, say_numbers, several, take_names
 from insitu.learner.owner import Owner
@@ -188,10 +188,17 @@ class Learner(Owner):
         return classified(graph, predict_all(self.device, plain(data.inputs))[0][:, 0], names, top)
 
     def evaluate(self, x: Any, y: Any = None) -> dict[str, float]:
-        """Accuracy over labelled samples; the mean squared error, if that is the loss."""
+        """Accuracy over labelled samples. With targets, `error`: the mean squared error over all samples and targets,
+        whatever their units. `errors` has them one by one."""
         data = self.samples(x, y, part="test")
         with bar() as report:
             return measured(self.device, self.recipe.loss, data, report)
+
+    def errors(self, x: Any, y: Any = None) -> dict[str, float]:
+        """The usual error of each target, in its own unit: target -> root of the mean squared error."""
+        data = self.samples(x, y, part="test")
+        with bar() as report:
+            return usual_errors(self.device, self.recipe.loss, data, self.names, report)
 
     def counters(self) -> dict[str, int]:
         """How often an update was skipped (not finite), clipped, or saturated a weight."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from insitu.data import Samples
 from insitu.devices.device import Device
+from insitu.errors import DataError
+from insitu.graph.classes import word
 from insitu.learner.feed import plain, predict_all
 from insitu.terminal.progress import Report
 
@@ -67,3 +69,14 @@ def measured(device: Device, loss: str, data: Samples, report: Report | None = N
     assert y is not None  # checked by samples()
     name, measure = MEASURES[loss]
     return {name: measure(out, y), "samples": len(y)}
+
+
+def usual_errors(device: Device, loss: str, data: Samples, names: Sequence[str], report: Report | None = None
+                 ) -> dict[str, float]:  # fmt: skip
+    """Target -> root of its mean squared error; a target without a name has a number."""
+    if MEASURES[loss][0] != "error":
+        raise DataError("a classifier has no errors in a unit", hint="evaluate says how many samples are right")
+    out, y = predict_all(device, plain(data.inputs), report)[0][:, 0], data.labels
+    assert y is not None  # checked by samples()
+    roots = np.sqrt(np.square(np.subtract(_rows(out), _rows(y), dtype=np.float64)).mean(0))
+    return {word(names, k): float(root) for k, root in enumerate(roots)}

@@ -142,7 +142,7 @@ def facts(learner: Learner, history: History | None, needs: Needs) -> tuple[tupl
     found = [
         ("takes", ", ".join(f"{v.name} {v.type}" for v in graph.inputs)),
         ("gives", ", ".join(f"{v.name} {v.type}" for v in graph.outputs)),
-        ("classes", class_words(learner)),
+        ("classes" if learner.measure == "accuracy" else "predicts", class_words(learner)),
         ("scheme", learner.parts.scheme.name if learner.parts else ""),
         ("loss", recipe.loss), ("optimizer", recipe.optimizer),
         ("gradients", (recipe.grad or "f32") if learner.parts else ""),  # a board's folder does not say
