@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import threading
 
 import pytest
@@ -45,6 +46,23 @@ def test_a_reset_between_frames_brings_up_the_state_the_program_began_with(fresh
     fresh.restart()
     assert raw.state() == first
     raw.learn(300)
+
+
+@pytest.mark.parametrize("moment", range(1, 7))
+def test_ctrl_c_waits_for_the_answer_of_a_core_and_is_never_lost(fresh, moment, monkeypatch):
+    """Python drops what is raised inside of Unicorn's callbacks: the work went on as if nobody had pressed it."""
+    dropped, x = [], samples()[0]
+    monkeypatch.setattr("sys.unraisablehook", dropped.append)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    press = threading.Timer(0.013 * moment, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            press.start()
+            for _ in range(100):
+                fresh.predict(x)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not dropped
 
 
 class Terminal:

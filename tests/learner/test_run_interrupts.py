@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,29 @@ def test_ctrl_c_without_save_says_what_would_have_kept_it(folder, tmp_path):
     run.until_said("epoch")
     assert run.stop(signal.SIGINT) == 130
     assert "what was learned is lost: --save FILE would have kept it" in run.text()
+
+
+@pytest.fixture(scope="module")
+def tested(folder) -> Path:
+    """Samples to train on, and many more to predict before that."""
+    with open_folder(folder) as learner:
+        (value,) = learner.graphs["predict"].inputs
+    shape, rng = value.shape[1:], np.random.default_rng(0)
+    x, x_test = (rng.normal(size=(count, *shape)).astype(np.float32) for count in (4, 50000))
+    path = folder.parent / "tested.npz"
+    np.savez(path, x=x, y=np.arange(4) % 2, x_test=x_test, y_test=np.arange(50000) % 2)
+    return path
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 0.5, 0.8, 1.2])
+def test_ctrl_c_while_the_core_predicts_ends_the_run(seconds, folder, tested, tmp_path):
+    run = Training([folder, "--data", tested, "--rate", 0.01], tmp_path / "said", verb="run")
+    run.until_said("on nrf52840, emulator")
+    time.sleep(seconds)
+    begun = time.monotonic()
+    assert run.stop(signal.SIGINT) == 130, run.text()
+    assert time.monotonic() - begun < 10
+    assert "Error" not in run.text() and "ignored" not in run.text()
 
 
 def test_a_second_ctrl_c_stops_at_once_and_writes_nothing(folder, tmp_path, monkeypatch, capsys):

@@ -23,6 +23,7 @@ from insitu.errors import BoardError, DeviceError
 from insitu.firmware import Firmware, Image, build_firmware
 from insitu.graph.loops import Loop
 from insitu.planner import Plan
+from insitu.terminal.interrupts import held
 from insitu.terminal.wording import either
 
 PATIENCE = 0.2  # seconds: the core has stopped long before its answer is looked for
@@ -37,8 +38,10 @@ class EmulatorChannel:
         self._said = bytearray()
 
     def write(self, data: bytes) -> None:
-        self.core.send(data)
-        self._said += self.core.receive()
+        """Also runs the core until it has answered: Ctrl-C leaves no request half done."""
+        with held():
+            self.core.send(data)
+            self._said += self.core.receive()
 
     def read(self, most: int, timeout: float) -> bytes:
         if not self._said:  # it waits for more: nothing will come

@@ -40,5 +40,24 @@ def patient() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def held() -> Iterator[None]:
+    """Ctrl-C waits until the end, and takes effect there: for calls that cannot be left by an exception.
+
+    Python prints an exception raised in a callback of a C library, and drops it.
+    """
+    before, pressed = signal.getsignal(signal.SIGINT), []
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *call: pressed.append(call))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for call in pressed:
+            before(*call)
+
+
 def _usual() -> bool:
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
