@@ -16,6 +16,7 @@ from typing import Any
 
 from insitu.boards.cpu import CPUS, Cpu
 from insitu.errors import BoardError
+from insitu.terminal.wording import meant
 
 FOLDER = Path(__file__).parent
 DRIVERS = FOLDER.parent / "c" / "boards"  # uart_<driver>.c, chips/<chip>.h
@@ -141,7 +142,8 @@ def find_board(name: str | Path | Board) -> Board:
         return boards()[str(name)]
     if str(name).endswith(".json"):
         return read_board(Path(name))
-    raise BoardError(f"there is no board {str(name)!r}", hint=f"{', '.join(boards())}; or your own profile, FILE.json")
+    known = f"{', '.join(boards())}; or your own profile, FILE.json"
+    raise BoardError(f"there is no board {str(name)!r}{meant(str(name), boards())}", hint=known)
 
 
 def read_board(path: Path) -> Board:

@@ -7,7 +7,6 @@ traceback.
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
 import warnings
@@ -36,7 +35,7 @@ from insitu.cli import (
 from insitu.errors import Error, LearningWarning
 from insitu.terminal.colour import error_text
 from insitu.terminal.progress import speaking
-from insitu.terminal.wording import in_shell
+from insitu.terminal.wording import in_shell, meant
 
 PURPOSES = (
     ("teach a model and use it", (teach, train, predict, info, export)),
@@ -91,10 +90,13 @@ class Parser(argparse.ArgumentParser):
 
 def parsed(words: list[str]) -> argparse.Namespace:
     """The arguments. One that is unknown is an error of its verb, whose help lists the known ones."""
-    arguments, unknown = parser().parse_known_args(words)
+    top, names = parser(), [_name(verb) for verb in VERBS]
+    if words and not words[0].startswith("-") and words[0] not in names:
+        top.error(f"there is no verb {words[0]!r}{meant(words[0], names)}")
+    arguments, unknown = top.parse_known_args(words)
     if unknown:
-        near = difflib.get_close_matches(unknown[0], arguments.parser._option_string_actions, 1, 0.7)
-        arguments.parser.error(f"unknown: {' '.join(unknown)}" + (f" (did you mean {near[0]}?)" if near else ""))
+        near = meant(unknown[0], arguments.parser._option_string_actions)
+        arguments.parser.error(f"unknown: {' '.join(unknown)}{near}")
     return arguments
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from insitu import pipeline
-from insitu.boards import Board
+from insitu.boards import Board, find_board
 from insitu.data.augment import Augment
 from insitu.data.augment_sound import AugmentSound
 from insitu.deploy import limits_of
@@ -64,6 +64,8 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
     keep                  is called with the learner if Ctrl-C interrupts its training
     """
     name = board.name if isinstance(board, Board) else board
+    if board is not None and board != "host":
+        find_board(board)  # a slip of the pen is told before all else
     given = {"board": name, "sram": sram, "flash": flash, "backbone": backbone, "share": share, "seed": seed}
     before = go_on.lesson if go_on else None
     lesson = before.agreed(given) if before else Lesson(**{k: v for k, v in given.items() if v is not None})

@@ -11,8 +11,9 @@ that it is the one (`in_shell`), and everybody else is a Python program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 RECIPE = ("loss", "optimizer", "arithmetic", "clip", "decay", "smoothing", "grad", "rows")  # fields of a Recipe
@@ -62,6 +63,12 @@ def option(**settings: Any) -> str:
 def flag(name: str, value: Any = True) -> str:
     """One option on the command line."""
     return f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """A question after an unknown word, if it is like one of the known ones."""
+    near = get_close_matches(word, list(known), 1, 0.7)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _value(value: Any) -> str:
