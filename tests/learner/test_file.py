@@ -200,3 +200,13 @@ def test_a_bomb_is_refused_before_it_is_unpacked():
     with pytest.raises(Error):
         open_learner(out.getvalue())
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("name", ["fit", "evaluate", "partial_fit"])
+def test_a_loaded_model_says_what_opens_the_learner(name, tmp_path):
+    model = insitu.load(learner().save(tmp_path / "own.insitu"))
+    with pytest.raises(AttributeError, match=r"a Model has no '\w+': a learner has one. insitu.open\("):
+        getattr(model, name)
+    with pytest.raises(AttributeError, match="a Model has no 'colour'$"):
+        _ = model.colour  # type: ignore[attr-defined]
+    assert len(copy.deepcopy(model).graph.nodes) == len(model.graph.nodes)

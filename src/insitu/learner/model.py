@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from insitu.codegen import Program, emit_program
 from insitu.data import as_samples
@@ -26,6 +26,8 @@ from insitu.terminal.wording import either
 from insitu.toolchain.compiler import NATIVE, QUICK
 
 MUCH = 300_000_000  # multiply-adds: plain C takes about as long as it takes to compile vectors of floats
+LEARNS = ("evaluate", "fit", "partial_fit")  # what a learner can do, and a model cannot
+LEARNERS = ': a learner has one. insitu.open("own.insitu") opens a saved learner, insitu.compile(model) makes a new one'
 
 
 class Model:
@@ -87,6 +89,11 @@ class Model:
 
     def save(self, path: str | Path) -> Path:
         return save_graph(self.graph, path)
+
+    if not TYPE_CHECKING:  # a type checker would believe that a model has every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"a Model has no {name!r}{LEARNERS if name in LEARNS else ''}", name=name, obj=self)
 
     def __str__(self) -> str:
         return str(self.graph)
