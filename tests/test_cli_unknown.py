@@ -9,6 +9,8 @@ from insitu.cli import main
 from insitu.learner.lesson import Lesson
 from insitu.teach import teach
 
+from .learners import learner
+
 
 def test_an_unknown_option_points_to_the_help_of_its_verb(capsys):
     with pytest.raises(SystemExit) as stopped:
@@ -45,3 +47,14 @@ def test_a_learner_that_goes_on_also_says_that_there_is_no_such_board():
     made.lesson = Lesson(board="nrf52840")
     with pytest.raises(insitu.BoardError, match="did you mean nrf52840"):
         teach("icons", board="nrf52804", go_on=made)
+
+
+def test_a_folder_without_examples_is_an_error_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    learner().save("learned.insitu")
+    (tmp_path / "empty").mkdir()
+    capsys.readouterr()  # the notes of the learner
+    for name in ("nowhere", "empty"):
+        assert main(["teach", name]) == 1
+        said = capsys.readouterr().err
+        assert "DataError" in said.splitlines()[0] and "going on" not in said

@@ -51,7 +51,7 @@ def run(arguments) -> int:
     if kept(output) != "learner":
         raise DataError("a learner is written to an .insitu file", where=str(output), hint=DEFAULT)
     go_on = open_learner(output) if output.exists() and not arguments.again else None
-    if go_on is not None:
+    if go_on is not None and _has_examples(arguments.data):
         say(f"going on with {output} (-o writes another file, --again starts anew)")
     options = {name: getattr(arguments, name) for name in ("board", "sram", "flash", "backbone", "seed")}
     stopped: list = []
@@ -73,6 +73,11 @@ def run(arguments) -> int:
     if failed is not None:
         raise failed
     return 0
+
+
+def _has_examples(data: Path) -> bool:
+    """A file, or a folder with files in its subfolders; anything else is an error, and nothing goes on."""
+    return data.is_file() or any(data.glob("*/*"))
 
 
 def _page(taught, path: Path, arguments, output: Path) -> Path:
