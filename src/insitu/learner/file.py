@@ -114,7 +114,7 @@ def open_learner(source: str | Path | bytes) -> Learner:
         with opened_zip(source) as z:
             return _read(z)
     except Error as e:
-        inside = "" if e.where == str(source) else e.where
+        inside = "" if not isinstance(source, bytes) and e.where == str(source) else e.where
         raise ModelError(e.what, where=": ".join(filter(None, (where, inside))), hint=e.hint) from e
     except OSError as e:
         raise ModelError(f"cannot be read: {e.strerror or e}", where=where) from e
