@@ -27,7 +27,6 @@ from insitu.toolchain.compiler import NATIVE, QUICK
 
 MUCH = 300_000_000  # multiply-adds: plain C takes about as long as it takes to compile vectors of floats
 LEARNS = ("evaluate", "fit", "partial_fit")  # what a learner can do, and a model cannot
-LEARNERS = ': a learner has one. insitu.open("own.insitu") opens a saved learner, insitu.compile(model) makes a new one'
 
 
 class Model:
@@ -93,7 +92,11 @@ class Model:
     if not TYPE_CHECKING:  # a type checker would believe that a model has every attribute
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(f"a Model has no {name!r}{LEARNERS if name in LEARNS else ''}", name=name, obj=self)
+            how = either(shell="insitu info FILE", python='insitu.open("own.insitu")')
+            more = (
+                f": a learner has one. {how} opens a saved learner, compile makes a new one" if name in LEARNS else ""
+            )
+            raise AttributeError(f"a Model has no {name!r}{more}", name=name, obj=self)
 
     def __str__(self) -> str:
         return str(self.graph)
