@@ -111,6 +111,14 @@ def test_what_links_is_not_refused_by_an_estimate(small):
     for ram, rom in ((sram - 1, flash), (sram, flash - 1)):
         with pytest.raises(BudgetError, match="even the head alone"):
             pipeline.search(small, data=DATA, board=BOARD, sram=ram, flash=rom)
+
+
+@pytest.mark.slow  # quick, but in a process that has run many other tests, compile once took a byte less than search
+def test_compile_refuses_what_a_search_refuses(small):
+    with pytest.raises(BudgetError) as e:
+        pipeline.search(small, data=DATA, board=BOARD, sram=2000, flash=10_000)
+    sram, flash = needs(str(e.value))
+    for ram, rom in ((sram - 1, flash), (sram, flash - 1)):
         with pytest.raises(BudgetError):
             insitu.compile(small, data=DATA, board=BOARD, scheme="head", sram=ram, flash=rom)
 
