@@ -68,11 +68,14 @@ class Point:
 
 
 def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution, step: StepLimit | None = None,
-         points: int = POINTS) -> list[Point]:  # fmt: skip
-    """The front, from the head to the best scheme within the limits; a BudgetError if not even the head fits."""
-    planned, step = 0, step or StepLimit()
+         points: int = POINTS, alone: Parts | None = None) -> list[Point]:  # fmt: skip
+    """The front, from the head to the best scheme within the limits; a BudgetError if not even the head fits.
+
+    `alone` is the network whose head alone is trained, if its numbers are not those of `parts`.
+    """
+    planned, step, alone = 0, step or StepLimit(), alone or parts
     most = Need(limits.sram or 0, limits.flash or 0, step.instructions_on(limits.board))
-    head = head_of(parts, limits, most)
+    head = head_of(alone, limits, most)
     with bar() as report:
 
         def measure(scheme: Scheme, budget: Need) -> Need | None:
@@ -87,12 +90,12 @@ def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution,
             raise impossible(head, limits, step)
         searching = Search(Model(layers, table, bytes_of(parts.recipe)), measure, head.floor)
         budgets = budgets_of(searching, head.need, most, points)
-        made = [point for budget in budgets if (point := point_of(searching, budget, parts, limits))]
+        made = [point for budget in budgets if (point := point_of(searching, budget, parts, limits, alone))]
     kept = not_beaten([p.found for p in made])
     return named([next(p for p in made if p.found == f) for f in kept])
 
 
-def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits) -> Point | None:
+def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits, alone: Parts) -> Point | None:
     """The best scheme that fits a budget, linked if the board can be linked for; None if no program of it does."""
     left = budget  # without what stack and code need beyond an estimate
     for _ in range(AGAIN):
@@ -103,7 +106,7 @@ def point_of(searching: Search, budget: Need, parts: Parts, limits: Limits) -> P
         if point.need.within(budget):
             return point
         left = budget.less(point.need, found.need)
-    head = linked(parts, Found(HEAD, 0.0, searching.head or Need(0)), limits, budget)
+    head = linked(alone, Found(HEAD, 0.0, searching.head or Need(0)), limits, budget)
     return head if head.need.within(budget) else None
 
 

@@ -15,7 +15,10 @@ from insitu.learner import Learner
 from insitu.learner.relinked import learned_parts
 from insitu.pipeline.choosing import measured
 from insitu.pipeline.compiling import compile
+from insitu.pipeline.network import example_of, load
 from insitu.pipeline.recipes import with_gradients
+from insitu.quantizer.fold import is_int8
+from insitu.quantizer.untrained import is_untrained
 from insitu.schemes.contribution import Contribution
 from insitu.schemes.ladder import ladder
 from insitu.training.parts import Parts, trainable
@@ -50,7 +53,8 @@ def search(model: Any, *, board: str = "host", sram: int | str | None = None, fl
         data = options.get("data")
         samples = None if data is None else as_samples(data, parts.forward, targets=has_targets(parts.recipe))
         gains = measured(parts, samples, None if measure is True else measure, kept, options.get("seed", 0))
-    return find(parts, found, limits, gains or ladder(found), step)
+    alone = _alone(model, recipe or Recipe(), limits, options) if parts.head else None
+    return find(parts, found, limits, gains or ladder(found), step, alone=alone)
 
 
 def _parts(model: Any, recipe: Recipe, limits: Limits, options: Mapping[str, Any]) -> Parts:
@@ -64,3 +68,14 @@ def _parts(model: Any, recipe: Recipe, limits: Limits, options: Mapping[str, Any
     made = compile(model, scheme="full" if whole else PART, recipe=with_gradients(recipe, limits), **options).parts
     assert made is not None
     return made
+
+
+def _alone(model: Any, recipe: Recipe, limits: Limits, options: Mapping[str, Any]) -> Parts | None:
+    """The network as `compile` trains the head alone, where its numbers differ: random weights get room to grow in int8
+    if they are trained, and none if only the head is."""
+    if isinstance(model, Learner) or options.get("precision") == "float":
+        return None
+    g = load(model, example_of(model, options.get("example"), options.get("data")))
+    if is_int8(g) or not is_untrained(g):
+        return None
+    return compile(model, scheme="head", recipe=with_gradients(recipe, limits), **options).parts
