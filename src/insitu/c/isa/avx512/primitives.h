@@ -4,7 +4,7 @@
 
 #include "isa/avx512/bytes.h"
 
-#include "isa/avx512/requant.h"
+#include "isa/avx512/fours.h"
 #include "kernels/shapes.h"
 
 static inline float avx512_dot_f32(const float *a, const float *b, int32_t n)
@@ -145,13 +145,34 @@ ALWAYS_INLINE __m512i sum_term(__m128i x, int32_t zero, int32_t m, int32_t shift
     return _mm512_sra_epi32(_mm512_add_epi32(_mm512_add_epi32(h, half), away), _mm_cvtsi32_si128(-shift));
 }
 
+ALWAYS_INLINE __m512i sum_of_terms(__m128i a, __m128i b, const sum_litert_quant *q)
+{
+    const __m512i ta = sum_term(a, q->a_zero, q->ma, q->a_shift), tb = sum_term(b, q->b_zero, q->mb, q->b_shift);
+    return q->sign > 0 ? _mm512_add_epi32(ta, tb) : _mm512_sub_epi32(ta, tb);
+}
+
 ALWAYS_INLINE void sum_litert_sixteen(int8_t *y, const int8_t *a, const int8_t *b, __mmask16 k, const sum_litert_quant *q,
                                       const requant_lanes *r)
 {
-    const __m512i ta = sum_term(_mm_maskz_loadu_epi8(k, a), q->a_zero, q->ma, q->a_shift);
-    const __m512i tb = sum_term(_mm_maskz_loadu_epi8(k, b), q->b_zero, q->mb, q->b_shift);
-    const __m512i sum = q->sign > 0 ? _mm512_add_epi32(ta, tb) : _mm512_sub_epi32(ta, tb);
+    const __m512i sum = sum_of_terms(_mm_maskz_loadu_epi8(k, a), _mm_maskz_loadu_epi8(k, b), q);
     requant_store(1, y, 0, k, &sum, 1, r);
+}
+
+/* the first n / 64 * 64 elements; sums are at most 2^29, as requant_bytes needs */
+ALWAYS_INLINE int32_t sum_litert_fours(const int away, int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
+                                       const sum_litert_quant *q, const requant_fours *f)
+{
+    int32_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i sums[4];
+        UNROLL
+        for (int j = 0; j < 4; j++) {
+            const __m128i *const at = (const __m128i *)(a + i) + j, *const bt = (const __m128i *)(b + i) + j;
+            sums[j] = sum_of_terms(_mm_loadu_si128(at), _mm_loadu_si128(bt), q);
+        }
+        _mm512_storeu_si512(y + i, requant_bytes(away, sums, f));
+    }
+    return i;
 }
 
 static inline void avx512_sum_litert_run(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
@@ -161,7 +182,11 @@ static inline void avx512_sum_litert_run(int8_t *y, const int8_t *a, const int8_
     const int8_t shift = (int8_t)q->y_shift;
     const requant out = {0, 0, q->y_zero, q->lo, q->hi, REQUANT_LITERT, 0, &quant->my, &shift};
     const requant_lanes r = requant_load(&out, 0, 0xffff);
+    const requant_fours f = requant_fours_from(&r);
     int32_t i = 0;
+    if (f.possible) {
+        i = f.away ? sum_litert_fours(1, y, a, b, n, q, &f) : sum_litert_fours(0, y, a, b, n, q, &f);
+    }
     for (; i + 16 <= n; i += 16) {
         sum_litert_sixteen(y + i, a + i, b + i, 0xffff, q, &r);
     }

@@ -8,7 +8,7 @@
 
 #include "isa/avx512/bytes.h"
 
-#include "isa/avx512/requant.h"
+#include "isa/avx512/fours.h"
 
 /* the inputs of a tile: see scalar_tile_s8 */
 typedef struct {
@@ -23,6 +23,28 @@ typedef struct {
     const requant *q;
 } tile_source;
 
+/* are the sums of sixteen outputs within 2^30? */
+ALWAYS_INLINE int tile_within(int32_t o, __mmask16 k, const tile_source *t)
+{
+    __m512i start = _mm512_maskz_loadu_epi32(k, t->c + o);
+    if (t->b) {
+        start = _mm512_add_epi32(start, _mm512_maskz_loadu_epi32(k, t->b + o));
+    }
+    const __mmask16 far = _mm512_cmpge_epu32_mask(_mm512_abs_epi32(start), _mm512_set1_epi32(1 << 29));
+    return far == 0 && (int64_t)t->runs * t->k4 <= 1 << 12;
+}
+
+/* y of the rows four at a time, where that is possible; returns how many are done */
+ALWAYS_INLINE int32_t tile_fours_s8(const int away, const __m512i *sums, int32_t rows, int8_t *y, ptrdiff_t step,
+                                    const requant_fours *f)
+{
+    int32_t p = 0;
+    for (; p + 4 <= rows; p += 4) {
+        store_fours(y + p * step, step, requant_bytes(away, sums + p, f));
+    }
+    return p;
+}
+
 /* y and mask of `rows` rows from this row on, sixteen outputs from o on */
 APART void tile_finish_s8(const __m512i *sums, int32_t rows, ptrdiff_t row, int32_t o, const tile_source *t)
 {
@@ -30,8 +52,13 @@ APART void tile_finish_s8(const __m512i *sums, int32_t rows, ptrdiff_t row, int3
     const requant_lanes r = requant_load(t->q, o, k);
     int8_t *y = t->y + row * t->y_row + o;
     uint8_t *mask = mask_row(t->mask, (int32_t)row, t->y_row);
-    for (int32_t p = 0; p < rows; p++, y += t->y_row) {
-        requant_store(1, y, 0, k, sums + p, 1, &r);
+    const requant_fours f = requant_fours_from(&r);
+    int32_t done = 0;
+    if (k == 0xffff && f.possible && tile_within(o, k, t)) {
+        done = f.away ? tile_fours_s8(1, sums, rows, y, t->y_row, &f) : tile_fours_s8(0, sums, rows, y, t->y_row, &f);
+    }
+    for (int32_t p = done; p < rows; p++) {
+        requant_store(1, y + p * (ptrdiff_t)t->y_row, 0, k, sums + p, 1, &r);
     }
     for (int32_t p = 0; mask && p < rows; p++, mask += (t->y_row + 7) / 8) {
         requant_masks(1, mask, 0, k, sums + p, 1, &r);
