@@ -3,6 +3,7 @@
     python -m bench.added                       draws 20 to 25: a table, bench/added.json
     python -m bench.added --draws 0-6           those that the rules were chosen on
     python -m bench.added --only watch          one kind of data: signals, watch, digits
+    python -m bench.added --cost 0.02           the new class may take two of a hundred samples of the others
 
 signals   made-up motion of three axes: walk, shake, turn; the new class, circle, is like walk (how much is drawn)
 watch     six of seven exercises of nine wearers (a network without the seventh); the seventh by the tenth wearer
@@ -167,7 +168,7 @@ def kept(draw: Draw, which: str) -> Labelled:
     return draw.fit[0][chosen], draw.fit[1][chosen]
 
 
-def live(first: insitu.Learner, draw: Draw, which: str) -> dict:
+def live(first: insitu.Learner, draw: Draw, which: str, cost: float = 0.0) -> dict:
     """Accuracy on the old and on the new class, in %: before, with 20 labels, and after each bout."""
     with first.on("host") as learner:
 
@@ -175,7 +176,7 @@ def live(first: insitu.Learner, draw: Draw, which: str) -> dict:
             old = (learner.predict(draw.test[0]).argmax(1) == draw.test[1]).mean()
             return 100 * float(old), 100 * float((learner.predict(draw.new_test).argmax(1) == draw.classes).mean())
 
-        learner.keep()
+        learner.keep(cost=cost)
         learner.observe(*kept(draw, which))
         found = [both()]
         learner.add_class("new")
@@ -188,14 +189,16 @@ def live(first: insitu.Learner, draw: Draw, which: str) -> dict:
         return {"kept": which, "both": found, "rolled_back": sum(t.rolled_back for t in told)}
 
 
-def run(kind: str, seed: int) -> list[dict]:
+def run(kind: str, seed: int, cost: float = 0.0) -> list[dict]:
     draw, found = KINDS[kind](seed), []
     graph = insitu.load(trained(draw, seed), torch.zeros(1, *draw.fit[0].shape[1:]))
     names = [str(k) for k in range(draw.classes)]
     for scheme in SCHEMES:
         first = insitu.compile(graph, data=draw.fit[0][:100], scheme=scheme, classes=names, head_init="own",
                                max_classes=draw.classes + 1)  # fmt: skip
-        found += [say({"kind": kind, "draw": seed, "scheme": scheme, **live(first, draw, which)}) for which in KEPT]
+        found += [
+            say({"kind": kind, "draw": seed, "scheme": scheme, **live(first, draw, which, cost)}) for which in KEPT
+        ]
     return found
 
 
@@ -224,11 +227,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", default=DRAWS, help="FIRST-END, END not included")
     parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--cost", type=float, default=0.0, help="of the others' samples, see Learner.keep")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "added.json")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     kinds = [options.only] if options.only else list(KINDS)
-    runs = [one for seed in range(*map(int, options.draws.split("-"))) for kind in kinds for one in run(kind, seed)]
+    seeds = range(*map(int, options.draws.split("-")))
+    runs = [one for seed in seeds for kind in kinds for one in run(kind, seed, options.cost)]
     print(show(runs))
     options.output.write_text(json.dumps({"about": machine(), "results": runs}, indent=1) + "\n")
     return 0

@@ -222,7 +222,7 @@ class Learner(Owner):
 
     def keep(self, path: str | Path | None = None, *, quota: int | str = "64M", count: int | None = None,
              rule: str = "typical", key: bytes | None = None, raw: bool = False, when: Any = None,
-             watts: float = 4.0, covariance: bool = False) -> insitu.Life:  # fmt: skip
+             watts: float = 4.0, covariance: bool = False, cost: float = 0.0) -> insitu.Life:  # fmt: skip
         """Keep samples from now on, to learn from them a little at a time: in a folder, or in memory without one.
 
         If the folder has a life already, it goes on: the learner takes over its state, classes and samples. What is
@@ -236,6 +236,7 @@ class Learner(Owner):
         when        may it learn now? A function, or insitu.store.power.When(charging=True, hours=(22, 6))
         watts       what this machine takes while it computes, to estimate energy
         covariance  classes are learned from their means alone, without bouts: follow how features scatter around them
+        cost        the share of the others' samples that a class that was added may take, to be recognised more often
         """
         import insitu  # stores stand after learners, so they are asked for by their public name
 
@@ -243,7 +244,7 @@ class Learner(Owner):
             if self._life is not None:
                 raise DataError("this learner has a life already", hint="close_life() first")
             made = self._life = insitu.Life(self, path, quota=quota, count=count, rule=rule, key=key, raw=raw,
-                                            when=when, watts=watts, covariance=covariance)  # fmt: skip
+                                            when=when, watts=watts, covariance=covariance, cost=cost)  # fmt: skip
             return made
 
     @property

@@ -61,11 +61,12 @@ class Life:
 
     def __init__(self, learner: Learner, path: str | Path | None = None, *, quota: int | str = QUOTA,
                  count: int | None = None, rule: str = TYPICAL, key: bytes | None = None, raw: bool = False,
-                 when: Condition | None = None, watts: float = WATTS, covariance: bool = False):  # fmt: skip
+                 when: Condition | None = None, watts: float = WATTS, covariance: bool = False,
+                 cost: float = 0.0):  # fmt: skip
         self.learner: Learner = learner
         self.when: Condition | None = checked(when)
         optional(count, "count", FEWEST)
-        self.watts: float = number(watts, "watts")
+        self.watts, self.cost = number(watts, "watts"), number(cost, "cost", 1)
         self.folder: Path | None = None if path is None else _folder(path)
         self._lock = Lock(self.folder / "lock") if self.folder else None
         try:
