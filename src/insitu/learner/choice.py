@@ -6,14 +6,15 @@ gain: it is taught faster than derived only if its samples would not be learned 
 learns alone unless more layers are clearly better. Last, the training may count only in part: the smallest part of the
 way from start to end wins that is not clearly worse than the best one.
 
-If only a head is trained, other rates than the derived one must be better by more, the more the network knows. Nothing
-here trains (trials.py), measures (held_out.py) or counts the work that trials may take (work.py).
+If only a head is trained, other rates than the derived one must be better by more, the more the network knows; and if
+that is little, the head learns for longer where that is clearly better. Nothing here trains (trials.py), measures
+(held_out.py) or counts the work that trials may take (work.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ BEYOND = 1.5  # the same where the head was solved
 FARTHER = 1.5  # standard errors by which more of the way must be better, if it knows everything
 PATIENCE, SETBACK = 2, 1.0  # steps that are not better, and standard errors of one that is worse, to stop climbing
 MUCH = 0.6  # of its task: a network that knows as much is changed with care
+LASTING, LASTING_ERRORS = 4, 1.0  # times the epochs of a head alone, and standard errors by which that must be better
 LEARNED = 0.05  # loss of the samples learned from: below, higher rates have nothing to add
 
 Place = tuple[int, int]  # steps away from the derived rates: of the head, of the body
@@ -54,6 +56,7 @@ class Choice:
     helps: bool
     part: float = 1.0  # of the way from start to end that counts
     learned: float = np.inf  # the loss of the trial's own samples at its end
+    times: int = 1  # the usual epochs
 
 
 def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_given: bool, whole: bool = False,
@@ -146,6 +149,21 @@ def of_the_head(trials: Trials, rates: Rates, before: Score, guessed: Score, hea
     elif not head_given and not helps(first, search.trials.before()):
         search.score((-1, 0))
     return search.found(SURE * sure, trials)
+
+
+def lasting(trials: Trials, rates: Rates, found: Choice, before: Score, guessed: Score) -> Choice:
+    """A head that learns alone and knows little, for several times the epochs, if that is clearly better.
+
+    Where all features have much in common, that part of them limits the rate, and what tells classes apart is learned
+    slowly. Such a training is cheap.
+    """
+    longer, sure = trials.longer(LASTING), known(before, guessed)
+    if sure >= MUCH or not only_head(trials.probe.parameters) or not longer.leaves(4):
+        return found
+    search = Search(longer.quick(), rates, guessed)
+    search.climb([Way((1, 0), 1, both=True)])
+    best = _made(*search.found(SURE * sure, longer), before, FARTHER * sure, False)
+    return replace(best, times=LASTING) if clearly(best.score, found.score, LASTING_ERRORS) else found
 
 
 def rival_among(tried: Iterable[Tried], guessed: Score) -> Tried | None:

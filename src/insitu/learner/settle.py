@@ -17,7 +17,7 @@ from insitu.devices.device import method_of
 from insitu.errors import LearningWarning
 from insitu.learner.advice import advice, diverged, nothing_to_tell, odd_targets, others, same_answer
 from insitu.learner.asked import Given
-from insitu.learner.choice import MUCH, STEP, Choice, careful, choose
+from insitu.learner.choice import MUCH, STEP, Choice, careful, choose, lasting
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
 from insitu.learner.held_out import Fold, Score, any_folds, folds, guess, guessed_loss, helps, known, no_better, single
@@ -270,7 +270,7 @@ def _safe(trials: Trials, given: Given, solver: Solver | None) -> Settled:
 
 def _epochs(trials: Trials, best: Choice, sure: float) -> int:
     """More than usual if layers before the head learn, the network knows little, and the work left allows it."""
-    usual, deep = trials.course.epochs, trials.both and best.rates.body
+    usual, deep = best.times * trials.course.epochs, trials.both and best.rates.body
     more = (LONGER - 1) * usual * len(trials.feed.source)
     return LONGER * usual if deep and sure < MUCH and trials.work.left >= more else usual
 
@@ -289,6 +289,7 @@ def _tested(trials: Trials, given: Given, step_macs: int, solver: Solver | None)
     if solver and solved and not best.rates.head:
         return _only_solved(trials, solver, before, solved)
     fixed = given.epochs or whole or not before.better_high
+    best = best if fixed or given.head_rate is not None else lasting(trials, rates, best, before, guessed)
     epochs = trials.course.epochs if fixed else _epochs(trials, best, known(before, guessed))
     course = replace(trials.course, rate=best.rates.head, epochs=epochs)
     arrays = _arrays(trials, solver) if solver and solved else {}

@@ -101,6 +101,16 @@ class Trials:
         share = self.samples // len(self.folds)
         return replace(self, folds=self.folds[:1], starts=self.starts[:1], samples=share)
 
+    def longer(self, times: int) -> Trials:
+        """The same for so many times the epochs."""
+        course = replace(self.course, epochs=times * self.course.epochs)
+        return replace(self, course=course, samples=times * self.samples)
+
+    def leaves(self, trials: int) -> bool:
+        """Is there work left for so many trials and the training itself, without doing less elsewhere?"""
+        training = self.course.epochs * len(self.feed.source)
+        return self.work.left >= trials * sum(self._size(fold) for fold in self.folds) + training
+
     @property
     def parts(self) -> tuple[float, ...]:
         """The points to measure at; a layer that is solved at the end would have to be solved at each of them."""
