@@ -49,7 +49,7 @@ def packed(graph: Graph) -> bytes:
         add(z, "names.json", json.dumps(list(named)).encode())
         for i, array in enumerate(named.values()):
             data = io.BytesIO()
-            np.lib.format.write_array(data, np.ascontiguousarray(array), allow_pickle=False)
+            np.lib.format.write_array(data, np.asarray(array, order="C"), allow_pickle=False)
             add(z, f"{i}.npy", data.getvalue())
     return buffer.getvalue()
 

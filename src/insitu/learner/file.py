@@ -103,7 +103,7 @@ def first_state(learner: Learner) -> dict[str, np.ndarray]:
 
 def _npy(array: np.ndarray) -> bytes:
     data = io.BytesIO()
-    np.lib.format.write_array(data, np.ascontiguousarray(array), allow_pickle=False)
+    np.lib.format.write_array(data, np.asarray(array, order="C"), allow_pickle=False)
     return data.getvalue()
 
 

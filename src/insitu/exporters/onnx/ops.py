@@ -17,6 +17,7 @@ from insitu.exporters.onnx.step import Step, to_first
 from insitu.graph import Op
 from insitu.ops import activation, arith, layout, norm, quant, reduce, unary
 from insitu.ops.layout import pad_value
+from insitu.ops.linear import linear
 from insitu.ops.normalize import INTEGERS, normalize, table
 
 # functions of one value -------------------------------------------------------------------------------
@@ -112,8 +113,18 @@ def quantized(s: Step) -> None:
 
 
 def dequantized(s: Step) -> None:
+    """(q - zero) * scale, spelled out unless only linear layers read it: onnxruntime 1.31 moves a transpose or reshape
+    behind a DequantizeLinear to its front, adds a QuantizeLinear there, and then refuses the type of that."""
     image = s.has_image()
-    s.give(s.real(0, image), image)
+    readers = [node.op for node in s.emitter.graph.nodes if s.node.output in node.inputs]
+    plain = not image and all(op is linear for op in readers)
+    s.give(s.real(0) if plain else _spelled_out(s, image), image)
+
+
+def _spelled_out(s: Step, image: bool) -> str:
+    steps = s.op("Cast", [s.image() if image else s.x()], "steps", to=TensorProto.FLOAT)
+    above = s.op("Sub", [steps, s.number(s.type(0).zero, "zero")], "above")
+    return s.op("Mul", [above, s.number(s.type(0).scale, "scale")])
 
 
 # two values -------------------------------------------------------------------------------------------
