@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from insitu.errors import (
+    ArgumentError,
     BoardError,
     BudgetError,
     DataError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "ArgumentError",
     "Audio",
     "Augment",
     "BoardError",

@@ -5,6 +5,7 @@
     │   └── Unsupported   it can be read, but uses something insitu does not have (yet)
     ├── GraphError        a graph breaks a rule of its stage; names the value
     ├── DataError         samples have the wrong shape, range or type
+    ├── ArgumentError     a call has no argument of this name; a TypeError too
     ├── SchemeError       a scheme cannot be read, or names a layer the model does not have
     ├── BoardError        a board is unknown, or its profile is wrong
     ├── BudgetError       the program does not fit the memory it was given
@@ -59,6 +60,10 @@ class GraphError(Error):
 
 class DataError(Error):
     """Samples do not fit the model: shape, range, type or number."""
+
+
+class ArgumentError(Error, TypeError):
+    """A call has no argument of this name."""
 
 
 class SchemeError(Error):

@@ -10,6 +10,7 @@ import numpy as np
 from insitu.errors import DataError
 from insitu.graph import Graph, Type, Value
 from insitu.ops.quant import quantize
+from insitu.terminal.misspelled import spelled
 from insitu.terminal.wording import either
 
 
@@ -36,6 +37,7 @@ class Samples:
         return self.take(slice(count))
 
 
+@spelled
 def split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:
     """The samples in two parts, drawn at random with this seed; the first has this share of them."""
     if not 0 < share < 1:

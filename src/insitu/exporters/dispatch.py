@@ -20,6 +20,7 @@ from insitu.exporters.written import Options
 from insitu.files import check_target, write_whole
 from insitu.ops.activation import sigmoid
 from insitu.ops.norm import softmax
+from insitu.terminal.misspelled import spelled
 
 if TYPE_CHECKING:
     from insitu.learner import Learner
@@ -42,6 +43,7 @@ class Exported:
     notes: tuple[str, ...] = ()
 
 
+@spelled
 def export(learner: Learner, path: str | Path, *, to: str | None = None, precision: str | None = None,
            form: str | None = None, batch: int | None = None, data=None, mean: Numbers | None = None,
            std: Numbers | None = None, module=None) -> Exported:  # fmt: skip

@@ -32,6 +32,7 @@ from insitu.learner.learner import Learner
 from insitu.learner.lesson import MARKS, Lesson, read_lesson
 from insitu.learner.seen import Seen, class_means
 from insitu.schemes.scheme import Scheme, fit, parse_scheme
+from insitu.terminal.misspelled import spelled
 from insitu.terminal.wording import either
 from insitu.training.head import HEAD
 from insitu.training.parts import Parts, trainable
@@ -218,6 +219,7 @@ def _state(z: zipfile.ZipFile, names: list[str], first: dict[str, np.ndarray]) -
     return found
 
 
+@spelled
 def open(source: str | Path) -> Learner:
     """A learner from the file that `save` wrote, or from a board's folder (on its emulator)."""
     path = Path(source)

@@ -14,9 +14,11 @@ from insitu.graph import Graph
 from insitu.learner.learner import Learner
 from insitu.learner.places import Patience, open_in_folder
 from insitu.learner.site import Site
+from insitu.terminal.misspelled import spelled
 from insitu.training.train import Recipe
 
 
+@spelled
 def open_folder(folder: str | Path, on: str = "emulator", *, limit: int | None = None,
                 timeout: float | None = None, baud: int | None = None) -> Learner:  # fmt: skip
     """The learner of a folder's firmware: on "emulator", "qemu" or "serial:PORT".

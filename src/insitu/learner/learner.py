@@ -34,6 +34,7 @@ from insitu.learner.rows import ready, warn_of_newcomer
 from insitu.ops.update import COUNTERS
 from insitu.terminal.colour import say
 from insitu.terminal.interrupts import patient
+from insitu.terminal.misspelled import all_spelled
 from insitu.terminal.progress import Report, bar, stoppable
 from insitu.training.train import has_targets
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     import insitu  # stores stand after learners: only their names are used
 
 
+@all_spelled
 class Learner(Owner):
     """Owns a device with a training program. Made by `insitu.compile`, or by `open_folder` from a board's folder.
 

@@ -22,6 +22,7 @@ from insitu.learner.classify import Classified, classified
 from insitu.learner.feed import predicted
 from insitu.planner import plan
 from insitu.planner.changes.looped import macs
+from insitu.terminal.misspelled import all_spelled, spelled
 from insitu.terminal.wording import either
 from insitu.toolchain.compiler import NATIVE, QUICK
 
@@ -29,6 +30,7 @@ MUCH = 300_000_000  # multiply-adds: plain C takes about as long as it takes to 
 LEARNS = ("evaluate", "fit", "partial_fit")  # what a learner can do, and a model cannot
 
 
+@all_spelled
 class Model:
     """The result of `insitu.load`. `predict` runs the generated C, not numpy."""
 
@@ -117,6 +119,7 @@ def _flags(graph: Graph, data: Any, batches: int | None) -> tuple[str, ...]:
     return (NATIVE, QUICK) if items * sum(map(macs, graph.nodes)) < MUCH else (NATIVE,)
 
 
+@spelled
 def load(source: Any, example: Any = None, *, batch: int = 1, classes: Sequence[str] = ()) -> Model:
     """A model from a path (.onnx, .tflite, .pt2, .keras, .pkl, .insitu), a torch module or a Keras model.
 

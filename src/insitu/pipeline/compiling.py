@@ -31,6 +31,7 @@ from insitu.pipeline.recipes import bare, settings_of, without_softmax
 from insitu.preprocess import Audio, Motion, Transform
 from insitu.quantizer.fold import is_int8
 from insitu.quantizer.untrained import is_untrained
+from insitu.terminal.misspelled import spelled
 from insitu.terminal.progress import stage
 from insitu.training.classes import Classes, choose_classes
 from insitu.training.integer_head import integer_head
@@ -39,6 +40,7 @@ from insitu.training.train import Recipe, has_targets
 Front = Transform | Audio | Motion  # what raw samples go through first
 
 
+@spelled
 def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | None = None, data: Any = None,
             scheme: str = "auto", precision: str = "int8", batch: int | None = None, head: str = "float",
             head_after: str | None = None, head_init: str | None = None, rounding: str | None = None,

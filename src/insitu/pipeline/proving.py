@@ -16,11 +16,13 @@ from insitu.proof import Certificate, certify, drawn
 from insitu.proof.folder import prove_folder
 from insitu.proof.learned import prove_learner
 from insitu.schemes.scheme import read_scheme
+from insitu.terminal.misspelled import spelled
 from insitu.training.integer_head import integer_head
 from insitu.training.parts import Parts, trainable
 from insitu.training.train import Recipe, has_targets
 
 
+@spelled
 def prove(model: Any, *, example: Any = None, classes: int | None = None, data: Any = None, scheme: str = "full",
           precision: str = "int8", batch: int = 1, head: str = "float", head_after: str | None = None,
           recipe: Recipe | None = None, steps: int = 5, seed: int = 0) -> Certificate:  # fmt: skip

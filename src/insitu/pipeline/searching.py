@@ -21,6 +21,7 @@ from insitu.quantizer.fold import is_int8
 from insitu.quantizer.untrained import is_untrained
 from insitu.schemes.contribution import Contribution
 from insitu.schemes.ladder import ladder
+from insitu.terminal.misspelled import spelled
 from insitu.training.parts import Parts, trainable
 from insitu.training.train import Recipe, has_targets
 
@@ -28,6 +29,7 @@ PART = "ladder:0"  # a scheme with which statistics over a batch are frozen, as 
 OF_A_LEARNER = ("data", "seed", "max_classes")  # options that change nothing that a learner has already
 
 
+@spelled
 def search(model: Any, *, board: str = "host", sram: int | str | None = None, flash: int | str | None = None,
            instructions: int = 0, millijoules: float = 0.0, gains: Contribution | None = None,
            measure: bool | float | None = None, kept: Path | None = None, recipe: Recipe | None = None,

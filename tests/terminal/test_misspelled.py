@@ -1,0 +1,48 @@
+"""A misspelled argument of a public call: insitu's own error, with the nearest name."""
+
+# pyright: reportCallIssue=false
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from torch import nn
+
+import insitu
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 3)).eval()
+
+
+def learner() -> insitu.Learner:
+    return insitu.compile(net(), example=np.zeros((1, 4), np.float32), precision="float", scheme="head")
+
+
+WRONG = {
+    "compile": (lambda: insitu.compile(net(), shceme="head"), "compile: has no argument shceme .did you mean scheme"),
+    "load": (lambda: insitu.load(net(), exmple=1), "load: .*did you mean example"),
+    "open": (lambda: insitu.open(sorce="x"), "open: .*did you mean source"),
+    "fit": (lambda: learner().fit([[0] * 4], [0], epoch=3), "Learner.fit: .*did you mean epochs"),
+    "export": (lambda: learner().export("x.onnx", precison="float"), "export: .*did you mean precision"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_misspelled_argument_is_told_with_the_nearest_name(name):
+    call, words = WRONG[name]
+    with pytest.raises(insitu.ArgumentError, match=words) as e:
+        call()
+    assert isinstance(e.value, TypeError) and e.value.hint
+
+
+def test_signatures_are_shown_as_they_are_written():
+    assert "kwargs" not in str(inspect.signature(insitu.compile)) and "named" not in str(inspect.signature(insitu.load))
+    assert "epochs" in inspect.signature(insitu.Learner.fit).parameters
+
+
+def test_another_type_error_stays_as_it_is():
+    with pytest.raises(TypeError) as e:
+        insitu.load()
+    assert not isinstance(e.value, insitu.Error)
