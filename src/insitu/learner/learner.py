@@ -361,7 +361,10 @@ class Learner(Owner):
         """
         import insitu  # exporters stand after learners, so they are asked for by their public name
 
-        return insitu.export.export(self, path, to=to, **options)
+        written = insitu.export.export(self, path, to=to, **options)
+        for words in written.notes:
+            say(f"note: {words}")
+        return written
 
     def instructions(self) -> dict[str, int]:
         """Function -> instructions of one call, counted on an emulated core of the board it was compiled for."""
