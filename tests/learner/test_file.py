@@ -210,3 +210,10 @@ def test_a_loaded_model_says_what_opens_the_learner(name, tmp_path):
     with pytest.raises(AttributeError, match="a Model has no 'colour'$"):
         _ = model.colour  # type: ignore[attr-defined]
     assert len(copy.deepcopy(model).graph.nodes) == len(model.graph.nodes)
+
+
+def test_a_model_that_has_predicted_can_be_copied_and_pickled(tmp_path):
+    model, x = insitu.load(learner().save(tmp_path / "own.insitu")), data()[0]
+    expected = model.predict(x)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(other.predict(x), expected)

@@ -91,6 +91,9 @@ class Model:
     def save(self, path: str | Path) -> Path:
         return save_graph(self.graph, path)
 
+    def __getstate__(self) -> dict[str, Graph]:
+        return {"graph": self.graph}  # a device cannot be copied; the copy makes its own
+
     if not TYPE_CHECKING:  # a type checker would believe that a model has every attribute
 
         def __getattr__(self, name: str) -> Any:
