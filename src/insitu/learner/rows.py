@@ -7,7 +7,6 @@ makes programs with more rows.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +15,10 @@ from insitu.data import Samples
 from insitu.data.arguments import whole
 from insitu.devices.host import HostDevice
 from insitu.devices.living import living
-from insitu.errors import DataError, GraphError, LearningWarning
+from insitu.errors import DataError, GraphError
 from insitu.graph.classes import checked, unknown, word
 from insitu.learner.seen import class_means, seen_in
+from insitu.terminal.warned import warn
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD, UNUSED, in_use, mean_row
 from insitu.training.newcomer import row_from_mean
@@ -143,7 +143,7 @@ def warn_of_newcomer(learner: Learner, data: Samples) -> None:
     if old and new not in old:
         what = f"all samples belong to {word(learner.names, new)}, a new class: nothing in them holds the other classes"
         how = "fit(x, y) with samples of all classes, or keep() and observe(), which remember the others"
-        warnings.warn(f"{what}, which may be forgotten. Better: {how}", LearningWarning, stacklevel=3)
+        warn(f"{what}, which may be forgotten. Better: {how}")
 
 
 def _fitted(learner: Learner) -> set[int]:

@@ -7,14 +7,12 @@ observes the effect on the held-out samples. If a rate is given, nothing is held
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from insitu.devices.device import method_of
-from insitu.errors import LearningWarning
 from insitu.learner.advice import advice, diverged, nothing_to_tell, odd_targets, others, same_answer
 from insitu.learner.asked import Given
 from insitu.learner.choice import MUCH, STEP, Choice, careful, choose, lasting
@@ -28,6 +26,7 @@ from insitu.learner.trials import QUICK, Trials, first_rates, trial_samples
 from insitu.learner.watch import Watch
 from insitu.learner.work import allowed, measuring
 from insitu.terminal.progress import Report
+from insitu.terminal.warned import warn
 from insitu.terminal.wording import option
 from insitu.training.train import BODY_RATE, Recipe
 
@@ -145,7 +144,7 @@ class Settled:
         strange = odd_targets(self.feed.labels) if self.held is not None and loss == "mse" else ""
         history.notes += filter(None, [self._alike(), strange, said, *self._diverged(history, loss)])
         for words in history.notes:
-            warnings.warn(words, LearningWarning, stacklevel=6)
+            warn(words)
 
 
 # finding ----------------------------------------------------------------------------------------

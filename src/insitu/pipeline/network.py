@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import signature
@@ -14,7 +13,7 @@ from insitu.data import Samples
 from insitu.data.arguments import whole
 from insitu.data.words import words_of_frame
 from insitu.devices.host import open_host
-from insitu.errors import DataError, LearningWarning, ModelError
+from insitu.errors import DataError, ModelError
 from insitu.graph import Graph, build, drop_unused
 from insitu.graph.graph import Builder
 from insitu.importers import load as load_graph
@@ -30,6 +29,7 @@ from insitu.quantizer.fold import is_int8
 from insitu.quantizer.rounding import WORDS as ROUNDINGS
 from insitu.quantizer.rounding import with_rounding
 from insitu.quantizer.untrained import is_untrained
+from insitu.terminal.warned import warn
 from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD, prototypes, replace_head, reserve_head, with_head
 from insitu.training.train import Recipe
@@ -130,7 +130,7 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
             hint=f"{either(shell='--data FILE', python='data=x')} with typical inputs, or {option(precision='float')}",
         )
     if all(len(x) > 1 and (x == x[:1]).all() for x in samples.inputs):
-        warnings.warn(CONSTANT, LearningWarning, stacklevel=3)
+        warn(CONSTANT)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
     room = ROOM if scheme != HEAD and is_untrained(graph) else 1.0
     graph = with_even_columns(fold(graph), samples.inputs[0])

@@ -6,14 +6,13 @@ reads them as bytes, life.py says when.
 
 from __future__ import annotations
 
-import warnings
 from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from insitu.codegen.state import StateLayout
-from insitu.errors import DataError, LearningWarning
+from insitu.errors import DataError
 from insitu.learner.rows import set_row, untouched_rows
 from insitu.store.banks import IN_A_BOUT, RESTING, SEALED, Checkpoint, read_banks
 from insitu.store.class_rows import restore_rows
@@ -22,6 +21,7 @@ from insitu.store.mind import Mind
 from insitu.store.record import from_json
 from insitu.store.rules import NONE
 from insitu.store.spread import Spread
+from insitu.terminal.warned import warn
 from insitu.training.head import UNUSED
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _chosen(life: Life, points: list[Checkpoint], alone: bool, broken: int) -> C
     if point is None and points:
         point = points[-1]
         words = f"{life.where}: a checkpoint is damaged; the other bank's is used"
-        warnings.warn(words, LearningWarning, stacklevel=5)
+        warn(words)
     if point is None:
         hint = "remove bank0 and bank1 to begin with the learner as it is; the samples stay"
         raise DataError(f"both checkpoints are damaged or missing ({broken} damaged)", where=life.where, hint=hint)
@@ -112,7 +112,7 @@ def _load(life: Life, point: Checkpoint, alone: bool) -> None:
 def _repair(life: Life) -> None:
     """Damaged rows of the store are gone: say so, and make the means of classes again whose rows are among them."""
     words = f"{life.where}: {life.store.trust.lost} rows of the store are damaged and were left out"
-    warnings.warn(words, LearningWarning, stacklevel=5)
+    warn(words)
     life.record.damaged += life.store.trust.lost
     life.store.trust.lost = 0
     with life.store.changing():
