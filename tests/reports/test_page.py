@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 import insitu
+from insitu.boards import find_board
 from insitu.cli import main
 from insitu.demo import TARGET
+from insitu.deploy import Limits
 from insitu.errors import DataError
 from insitu.learner import History
+from insitu.learner.relinked import relinked
 from insitu.reports.html import page
 from insitu.reports.html_answers import milliseconds
 from insitu.reports.html_charts import loss_curve, shortened
@@ -46,6 +49,17 @@ def test_a_learner_that_has_learned_nothing_has_a_page_that_says_what_to_do(tmp_
     text = written(learner(), tmp_path)
     assert [q for q in QUESTIONS if q not in text] == []
     assert "Not measured" in text and "learner.fit(x, y)" in text and "What it learned" not in text
+
+
+def test_what_was_taught_before_it_was_saved_needs_no_teaching(tmp_path):
+    path = taught().save(tmp_path / "taught.insitu")
+    assert "Teach it" in written(insitu.open(learner().save(tmp_path / "fresh.insitu")), tmp_path)
+    opened = insitu.open(path)
+    assert opened.has_learned and "Teach it" not in written(opened, tmp_path)
+    with opened.on("process") as moved:
+        assert moved.has_learned
+    linked = relinked(opened, Limits(board=find_board("nrf52840")))
+    assert linked.has_learned and "Teach it" not in written(linked, tmp_path)
 
 
 def test_after_a_fit_the_page_shows_its_curves_and_the_accuracy_of_its_test_samples(tmp_path):
@@ -91,8 +105,9 @@ def test_a_regression_is_measured_by_its_error_output_by_output(tmp_path):
 
 
 def test_short_headings_of_classes_are_all_different():
-    assert shortened(["approve", "refer", "refuse"]) == ["app", "refe", "refu"]
-    assert shortened(["red car", "red cat", "ref", "refer"]) == ["red car", "red cat", "ref", "refe"]
+    assert shortened(["approve", "refer", "refuse"]) == ["app", "refer", "refu"]
+    assert shortened(["red car", "red cat", "ref", "refer"]) == ["red car", "red cat", "ref", "refer"]
+    assert shortened(["flower11", "flower23"]) == ["flower11", "flower23"]
 
 
 def test_a_page_names_the_files_that_were_written():

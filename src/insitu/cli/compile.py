@@ -183,7 +183,7 @@ def write_report(learner, samples, arguments) -> None:
     from insitu.reports.page import FILE, About, outcome, report_of
 
     found = None
-    if samples is not None and samples.labels is not None and learner.learned:
+    if samples is not None and samples.labels is not None and learner.has_learned:
         found = outcome(learner, learner.samples(samples, part="test"), name="samples of --data")
     file = str(arguments.model) if Path(arguments.model).suffix == ".insitu" else FILE
     about = About(file=file, folder=str(arguments.output or ""))

@@ -15,7 +15,6 @@ import numpy as np
 from insitu.data.arguments import optional
 from insitu.errors import DataError
 from insitu.exporters.formats import FORMATS, Format, format_of
-from insitu.exporters.learned import has_learned
 from insitu.exporters.written import Options
 from insitu.files import check_target, write_whole
 from insitu.ops.activation import sigmoid
@@ -68,7 +67,7 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     made = writer.write(learner, options)
     notes = (*made.notes, *writer.check(made.data, learner, options), *_logits(learner, options, chosen),
              *_without_effect(chosen, options))  # fmt: skip
-    if not has_learned(learner):
+    if not learner.has_learned:
         notes = (UNTRAINED, *notes)
     write_whole(target, made.data)
     return Exported(target, chosen.name, len(made.data), notes)

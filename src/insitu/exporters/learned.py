@@ -45,13 +45,3 @@ def learned_state(learner: Learner) -> dict[str, np.ndarray]:
     graph = learner.graphs["predict"]
     state = learner.device.state() if learner.opened else graph.state
     return {name: state[name] for name in graph.state}
-
-
-def has_learned(learner: Learner) -> bool:
-    """Do its parameters differ from those it was compiled with? True if these are not known any more, or if `teach` had
-    taught the network before it was compiled."""
-    if learner.lesson is not None and learner.lesson.from_nothing:
-        return True
-    first = learner.parts.forward.constants if learner.parts else {}
-    state = learned_state(learner)
-    return any(name not in first or not np.array_equal(first[name], array) for name, array in state.items())

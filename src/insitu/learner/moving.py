@@ -30,7 +30,7 @@ def moved(learner: Learner, place: str | Device, board: str | Board | None, pati
     site = replace(learner.site, device=device, place=named, patience=patience)
     made = type(learner)(learner.graphs, plans, learner.classes, parts=learner.parts, notes=learner.notes,
                          deployed=deployed, site=site)  # fmt: skip
-    made.known, made.lesson, made.seen = learner.known, learner.lesson, learner.seen
+    made.remember(learner)
     return _with_state(made, learner)
 
 
@@ -84,5 +84,5 @@ def on_rung(learner: Learner, scheme: str) -> Learner:
     made = type(learner)({**graphs, STEP: learner.graphs[device.verb]}, classes=learner.classes,
                          parts=replace(parts, scheme=lower) if parts and lower else parts, notes=learner.notes,
                          deployed=learner.deployed, site=replace(learner.site, device=device))  # fmt: skip
-    made.known, made.lesson, made.seen = learner.known, learner.lesson, learner.seen
+    made.remember(learner)
     return made

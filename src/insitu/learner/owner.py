@@ -56,6 +56,7 @@ class Owner:
         self.tests: Samples | None = None  # that it was tested on
         self.lately: Samples | None = None  # a few samples of each class of the last fit: in memory, never saved
         self.seen: Seen = Seen()  # the means of its classes, from its file
+        self.taught: bool = False  # had it learned something before it got this program?
         self._life: insitu.Life | insitu.BoardLife | None = None  # the samples it keeps
         self._numbered = False  # was it said what numbers mean as labels?
         self._changing, self._opening = RLock(), RLock()
@@ -75,7 +76,12 @@ class Owner:
 
     def begin_from(self, state: Mapping[str, np.ndarray]) -> None:
         """Start from these arrays as the learned state. The device is opened when it is needed."""
+        self.taught = self.taught or _differs(self._first, state)
         self.graphs = starting_from(self.graphs, state)
+
+    def remember(self, other: Owner) -> None:
+        """Know what another learner with the same classes knows of its past."""
+        self.known, self.lesson, self.seen, self.taught = other.known, other.lesson, other.seen, other.has_learned
 
     def __repr__(self) -> str:
         return as_text("insitu.Learner", learner_rows(self))
@@ -118,11 +124,20 @@ class Owner:
     @property
     def learned(self) -> bool:
         """Is its state different from the program's initial state? (In a folder, that state is unknown.)"""
-        first = {name: value for g in self.graphs.values() for name, value in g.state.items()}
-        if not self.opened or not (first or self.site.manifest):
+        if not self.opened or not (self._first or self.site.manifest):
             return False
-        state = self.device.state()
-        return not first or any(not np.array_equal(v, state[n], equal_nan=True) for n, v in first.items())
+        return not self._first or _differs(self._first, self.device.state())
+
+    @property
+    def has_learned(self) -> bool:
+        """Did it ever learn something, with this program or before it?"""
+        from_nothing = self.lesson is not None and self.lesson.from_nothing
+        return from_nothing or self.taught or self.learned
+
+    @property
+    def _first(self) -> dict[str, np.ndarray]:
+        """The program's initial state."""
+        return {name: value for g in self.graphs.values() for name, value in g.state.items()}
 
     # what goes in and comes out ---------------------------------------------------------------
 
@@ -158,3 +173,7 @@ class Owner:
         self.graphs["predict"] = replace(graph, classes=names, columns=columns)
         if self.parts:
             self.parts = replace(self.parts, forward=replace(self.parts.forward, classes=names, columns=columns))
+
+
+def _differs(first: Mapping[str, np.ndarray], state: Mapping[str, np.ndarray]) -> bool:
+    return any(not np.array_equal(array, state[name], equal_nan=True) for name, array in first.items())

@@ -79,7 +79,8 @@ def with_scheme(learner: Learner, scheme: str) -> Learner:
     first = {name: array for g in graphs.values() for name, array in g.state.items()}
     notes = tuple(note for note in learner.notes if not note.startswith("scheme auto"))
     made = Learner(starting_from(graphs, {**first, **kept(parts, state_of(learner))}), parts=parts, notes=notes)
-    made.known, made.lesson, made.seen = learner.known, learner.lesson, class_means(learner)
+    made.remember(learner)
+    made.seen = class_means(learner)
     return made
 
 
@@ -101,7 +102,8 @@ def _linked(learner: Learner, start: Start, limits: Limits, most: int | None) ->
     deployed = found and knowing(found, seen)
     others = tuple(note for note in learner.notes if not (start.note and note.startswith("scheme auto")))
     made = Learner(graphs, parts=parts, notes=(*others, start.note) if start.note else others, deployed=deployed)
-    made.known, made.lesson, made.seen = learner.known, learner.lesson, seen
+    made.remember(learner)
+    made.seen = seen
     return made
 
 

@@ -373,12 +373,12 @@ def _confusion_row(label: str, i: int, row: Sequence[int]) -> str:
 
 
 def shortened(labels: Sequence[str]) -> list[str]:
-    """A short heading for each, all different: those that would be the same are as long as it takes."""
+    """A short heading for each, all different: as long as that takes, and none lacks only its last letter."""
     short = [_short(label) for label in labels]
     for letters in range(4, max(map(len, labels), default=0) + 1):
         twins = {s for s in short if short.count(s) > 1}
         short = [label[:letters] if s in twins else s for s, label in zip(short, labels)]
-    return short
+    return [label if len(label) == len(s) + 1 else s for s, label in zip(short, labels)]
 
 
 def _short(label: str) -> str:

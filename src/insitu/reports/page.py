@@ -166,7 +166,7 @@ def class_words(learner: Learner) -> str:
 def advice(learner: Learner, history: History | None, scores: tuple[Score, ...], groups: tuple[Group, ...],
            needs: Needs, about: About) -> tuple[str, ...]:  # fmt: skip
     """At most four things, the most useful first."""
-    fresh = history is None and not learner.learned
+    fresh = history is None and not learner.has_learned
     found = [
         f"Teach it: {either(shell='insitu train MODEL --data FILE -o NAME.insitu', python='learner.fit(x, y)')}"
         if fresh else "",
