@@ -292,6 +292,37 @@ def test_a_device_that_was_reset_comes_up_clean_and_the_client_says_so():
             device.save_state()
 
 
+class Interrupted(Restarting):
+    """Ctrl-C comes while the client waits for an answer: the device has done it by then, or the request is lost."""
+
+    press = lose = False
+
+    def write(self, data: bytes) -> None:
+        if not (self.press and self.lose):
+            super().write(data)
+
+    def read(self, most: int, timeout: float) -> bytes:
+        if self.press:
+            self.press = False
+            raise KeyboardInterrupt
+        return super().read(most, timeout)
+
+
+@pytest.mark.parametrize("lose", [False, True])
+def test_after_an_interrupt_the_device_may_have_done_the_step_or_not(lose):
+    line = Interrupted()
+    with LinkDevice(line, program()) as device:
+        step = calls("int8", 0)[0]
+        device.run(*step)
+        line.press, line.lose = True, lose
+        with pytest.raises(KeyboardInterrupt):
+            device.reset()
+        device.run(*step)
+        line.power_cycle()
+        with pytest.raises(DeviceError, match="was reset"):
+            device.ping()
+
+
 def test_a_reset_after_a_state_was_loaded_is_noticed_too():
     line = Restarting()
     with LinkDevice(line, program()) as device:

@@ -97,6 +97,7 @@ class Link:
                  faulted: Callable[[Fault], DeviceError] = fault_error):  # fmt: skip
         self.channel, self.timeout, self.tries, self.faulted = channel, timeout, tries, faulted
         self.done: int | None = None  # what the device should have done since it started
+        self.unsure = 0  # requests that were interrupted, which the device may have done or not
         self.closed = False
         self._sequence, self._pending = int(time.time_ns()) & 0xFFFF, bytearray()
 
@@ -108,7 +109,7 @@ class Link:
         sent = frame(request(kind, self._sequence, **fields))
         waits = self._waits(patience)
         for wait in waits:
-            answer = self._asked(sent, KINDS.index(kind), wait)
+            answer = self._interruptible(sent, kind, wait)
             if answer is not None:
                 self._same_life(answer, kind)
                 raise_status(answer.status, kind)
@@ -131,14 +132,22 @@ class Link:
 
     def _same_life(self, answer: Answer, kind: str) -> None:
         """A device that has done less than it was asked to has restarted, and has forgotten what it learned."""
-        expected = None if self.done is None else (self.done + (kind in COUNTED and answer.status == OK)) & 0xFFFFFFFF
-        self.done = answer.done
-        if expected is not None and answer.done != expected:
+        least = None if self.done is None else self.done + (kind in COUNTED and answer.status == OK)
+        most, self.done, self.unsure = self.unsure, answer.done, 0
+        if least is not None and (answer.done - least) & 0xFFFFFFFF > most:
             raise DeviceError(
                 "was reset, or someone else uses it: its state has changed",
                 where="device",
                 hint="load_state(...) with the last state you saved, then continue",
             )
+
+    def _interruptible(self, sent: bytes, kind: str, wait: float) -> Answer | None:
+        """The answer, or None on a timeout. After Ctrl-C nobody knows whether the device does what it was asked."""
+        try:
+            return self._asked(sent, KINDS.index(kind), wait)
+        except KeyboardInterrupt:
+            self.unsure += kind in COUNTED
+            raise
 
     def _asked(self, sent: bytes, kind: int, wait: float) -> Answer | None:
         """The answer to a request, which is repeated as often as noise damages it; None on a timeout."""
