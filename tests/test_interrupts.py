@@ -89,6 +89,25 @@ def test_ctrl_c_while_the_program_starts_shows_no_traceback():
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+RESTORED = """
+import os, runpy, signal
+real = signal.signal
+def restored(number, handler):
+    before = real(number, handler)
+    if handler is signal.default_int_handler:
+        os.kill(os.getpid(), signal.SIGINT)
+    return before
+real(signal.SIGINT, signal.default_int_handler)
+signal.signal = restored
+runpy.run_module("insitu", run_name="__main__")
+"""
+
+
+def test_ctrl_c_between_the_start_and_the_verb_shows_no_traceback():
+    done = subprocess.run([sys.executable, "-c", RESTORED], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_lines_end_epochs(capsys, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("insitu.terminal.lines.monotonic", lambda: now[0])

@@ -17,8 +17,11 @@ def main() -> int:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from insitu import cli
 
-    signal.signal(signal.SIGINT, before)
-    return cli.main()
+    try:
+        signal.signal(signal.SIGINT, before)
+        return cli.main()
+    except KeyboardInterrupt:  # just before the verb begins, or just after it has ended
+        return INTERRUPTED
 
 
 if __name__ == "__main__":
