@@ -91,3 +91,13 @@ def test_an_npz_may_name_its_numbers(tmp_path):
 def test_the_text_of_a_graph_keeps_its_classes():
     graph = replace(rows(), classes=("rest", 'a "quoted" one', "größer"))
     assert parse(str(graph)).classes == graph.classes
+
+
+def test_labels_with_many_different_values_are_told_how_quantities_are_learned():
+    x, y = np.zeros((100, 2), np.float32), np.random.default_rng(0).integers(25, 347, 100)
+    with pytest.raises(DataError, match="labels are .* but the model has classes 0..2") as e:
+        check_labels(Samples((x,), y), 3)
+    assert e.value.hint.startswith('to learn quantities: recipe=Recipe(loss="mse")')
+    with pytest.raises(DataError) as few:
+        check_labels(Samples((x,), np.arange(100) % 8), 3)
+    assert "mse" not in few.value.hint

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from insitu.data.samples import Samples
 
 
+MANY = 20  # different labels of few samples; more of them are rather quantities
+FEW = 4  # samples of a class: with fewer, on average, labels are rather quantities
+
+
 def numbered(labels: np.ndarray, where: str = "labels") -> tuple[np.ndarray, tuple[str, ...]]:
     """(class numbers, names): names are numbered in alphabetical order; numbers have no names."""
     if not is_text(labels):
@@ -113,7 +117,10 @@ def check_labels(samples: Samples, classes: int) -> Samples:
 def _way_out(y: np.ndarray, classes: int) -> str:
     """What to do about labels that are no class numbers: if they are few enough, they may be names."""
     more = compiled_for(y.max() + 1) if y.min() >= 0 else "class numbers start at 0"
-    if len(np.unique(y)) > classes:
+    different = len(np.unique(y))
+    if different > max(MANY, len(y) // FEW):
+        return f"to learn quantities: {option(loss='mse')}; for classes: {more}"
+    if different > classes:
         return more
     names = either(shell="y.astype(str) in the .npz", python="fit(x, y.astype(str))")
     return f"{more}; or, to take them for names: {names}"
