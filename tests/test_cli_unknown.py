@@ -37,6 +37,14 @@ def test_an_unknown_verb_is_told_with_the_nearest_one(word, said, capsys):
     assert capsys.readouterr().err == f"insitu: there is no verb {word!r}{said}\n  try: insitu --help\n"
 
 
+@pytest.mark.parametrize("word, said", [("evaluate", "insitu predict FILE --data TEST"), ("fit", "insitu teach DATA")])
+def test_a_verb_of_other_tools_is_told_with_the_command_here(word, said, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([word, "m.insitu"])
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
 def test_an_unknown_board_is_told_with_the_nearest_one(capsys):
     assert main(["teach", "icons", "--board", "nrf52804"]) == 1
     assert "there is no board 'nrf52804' (did you mean nrf52840?)" in capsys.readouterr().err

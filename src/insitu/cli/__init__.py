@@ -46,6 +46,17 @@ PURPOSES = (
     ("try it without files of your own", (demo, zoo)),
 )
 VERBS = tuple(verb for _, verbs in PURPOSES for verb in verbs)
+MEASURES = "`insitu predict FILE --data TEST` tells the accuracy, if TEST has labels; so does `insitu train --test`"
+OF_OTHERS = {  # verbs of other tools -> how it is done here
+    **dict.fromkeys(("evaluate", "eval", "test", "score", "validate"), MEASURES),
+    **dict.fromkeys(
+        ("fit", "learn", "finetune", "fine-tune"), "`insitu teach DATA`, or `insitu train MODEL --data DATA`"
+    ),
+    **dict.fromkeys(("infer", "inference", "classify"), "`insitu predict MODEL FILE`"),
+    **dict.fromkeys(("convert", "save"), "`insitu export FILE -o MODEL`"),
+    **dict.fromkeys(("build", "generate", "codegen"), "`insitu compile MODEL --board NAME -o DIR`"),
+    **dict.fromkeys(("plan", "memory", "profile"), "`insitu check MODEL`"),
+}
 EXAMPLES = """\
 examples:
   insitu teach photos/                                          learn your photos, with nothing to choose
@@ -92,12 +103,17 @@ def parsed(words: list[str]) -> argparse.Namespace:
     """The arguments. One that is unknown is an error of its verb, whose help lists the known ones."""
     top, names = parser(), [_name(verb) for verb in VERBS]
     if words and not words[0].startswith("-") and words[0] not in names:
-        top.error(f"there is no verb {words[0]!r}{meant(words[0], names)}")
+        top.error(f"there is no verb {words[0]!r}{_instead(words[0]) or meant(words[0], names)}")
     arguments, unknown = top.parse_known_args(words)
     if unknown:
         near = meant(unknown[0], arguments.parser._option_string_actions)
         arguments.parser.error(f"unknown: {' '.join(unknown)}{near}")
     return arguments
+
+
+def _instead(word: str) -> str:
+    """The command for a verb that other tools have; "" for any other word."""
+    return f": {OF_OTHERS[word]}" if word in OF_OTHERS else ""
 
 
 def parser() -> argparse.ArgumentParser:
