@@ -3,7 +3,7 @@
     python -m bench.added                       draws 20 to 25: a table, bench/added.json
     python -m bench.added --draws 0-6           those that the rules were chosen on
     python -m bench.added --only watch          one kind of data: signals, watch, digits
-    python -m bench.added --cost 0.02           the new class may take two of a hundred samples of the others
+    python -m bench.added --cost 0.02           the new class may take two of a hundred kept samples of the others
 
 signals   made-up motion of three axes: walk, shake, turn; the new class, circle, is like walk (how much is drawn)
 watch     six of seven exercises of nine wearers (a network without the seventh); the seventh by the tenth wearer

@@ -15,6 +15,7 @@ from insitu.devices.emulator import EmulatorDevice, emulate
 from insitu.devices.living import COLLECT, NONE, Kept, Living
 from insitu.store import drift, rules
 from insitu.store.bout import YOUTH
+from insitu.store.class_rows import room
 
 from ..learners import imported
 from ..models import imported as network
@@ -24,11 +25,11 @@ from .living import RATE, points
 class Both:
     """Tells everything to a learner on this machine and to a board, and compares them after each act."""
 
-    def __init__(self, learner: insitu.Learner, rule: str = "balanced"):
+    def __init__(self, learner: insitu.Learner, rule: str = "balanced", cost: float = 0.0):
         assert learner.deployed is not None and learner.deployed.firmware is not None
         self.device: EmulatorDevice = emulate(learner.deployed.firmware)
         self.board, self.learner = Living(self.device), learner
-        self.life = learner.keep(count=self.board.capacity, rule=rule)
+        self.life = learner.keep(count=self.board.capacity, rule=rule, cost=cost)
 
     def observe(self, x: np.ndarray, label: int = NONE) -> int:
         found = self.board.observe(x, label=label)
@@ -91,11 +92,15 @@ class Both:
 
 
 def perceptron(
-    scheme: str = "last:1", board: str = "nrf51822", rule: str | None = None, store: str = "4K"
+    scheme: str = "last:1",
+    board: str = "nrf51822",
+    rule: str | None = None,
+    store: str = "4K",
+    cost: float | None = None,
 ) -> tuple[insitu.Learner, np.ndarray, np.ndarray]:
     x, y = points(140)
     made = insitu.compile(imported(), classes=4, scheme=scheme, precision="float", board=board, store=store,
-                          max_classes=5, store_rule=rule)  # fmt: skip
+                          max_classes=5, store_rule=rule, class_cost=cost)  # fmt: skip
     return made, x, y
 
 
@@ -168,6 +173,28 @@ def test_a_new_class_takes_no_kept_sample_from_others_by_its_first_bout_on_both(
     both.rehearse(60, 4 * RATE)
     both.check()
     assert not both.taken(new)
+
+
+@pytest.mark.parametrize("scheme, board", [("last:1", "nrf51822"), ("head", "stm32l476")])
+@pytest.mark.parametrize("cost", [0.05, 0.2])
+def test_a_new_class_takes_the_share_that_it_may_cost_on_both(scheme, board, cost):
+    learner, x, y = perceptron(scheme, board, cost=cost)
+    both = Both(learner, cost=cost)
+    for i in range(60):
+        both.observe(x[i], int(y[i]))
+    both.rehearse(300, RATE)
+    new = both.add_class("new")
+    for i in range(60, 72):
+        both.observe(x[i], new)  # like the others
+        both.check()
+    assert room(both.life, new) > -1e-5
+    both.life.cost = 0.0
+    assert room(both.life, new) < -1e-3  # without a cost, it would leave more
+    both.life.cost = cost
+    for _ in range(2):
+        both.rehearse(40, RATE)
+        both.check()
+        assert room(both.life, new) > -1e-5 and len(both.taken(new)) <= cost * 60
 
 
 @pytest.mark.parametrize("make, old", [(perceptron, 24), (roomy, 90), (head_in_sram, 24), (head_in_sram, 90)])

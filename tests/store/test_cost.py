@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from insitu.errors import DataError
-from insitu.store.class_rows import _priced, _taken
+import insitu
+from insitu.errors import BoardError, DataError
+from insitu.training.newcomer import may_take
 from tests.learners import imported
 
 from .lives import CLASSES, KINDS, samples
@@ -25,21 +26,21 @@ def added(cost: float) -> np.ndarray:
 
 def test_a_class_that_may_cost_more_leaves_less_room():
     biases = [added(cost) for cost in (0.0, 0.02, 0.2, 1.0)]
-    assert biases == sorted(biases) and biases[1] < biases[2] < biases[3]
+    assert biases == sorted(biases) and biases[0] < biases[1] < biases[2] < biases[3]
 
 
-@pytest.mark.parametrize("cost", [1e-6, 0.01, 0.3])
-@pytest.mark.parametrize("count", [1, 7, 512])
-def test_a_shift_takes_the_share_that_it_may_and_hardly_less(count: int, cost: float):
-    ahead = np.random.default_rng(count).normal(-1, 2, count).astype(np.float32)
-    shift = float(_priced(ahead, cost))
-    assert shift < 0 and 0.99 * cost < _taken(ahead, shift) <= 1.001 * cost
-
-
-def test_a_row_that_takes_less_than_it_may_is_not_moved():
-    assert _priced(np.full(9, 8, np.float32), 0.01) == 0 and _priced(np.zeros(0, np.float32), 0.01) == 0
+@pytest.mark.parametrize("cost, kept, taken", [(0, 99, 0), (0.01, 99, 0), (0.01, 100, 1), (0.05, 9999, 25), (1, 7, 7)])
+def test_a_row_may_take_a_share_rounded_down(cost: float, kept: int, taken: int):
+    assert may_take(cost, kept) == taken
 
 
 def test_a_cost_is_a_share():
     with pytest.raises(DataError, match="cost must be a number from 0 to 1, not 5"):
         KINDS["mlp head"]().keep(cost=5)
+
+
+def test_a_board_takes_the_same_share_and_needs_a_store_for_it():
+    with pytest.raises(DataError, match="class_cost must be a number from 0 to 1, not 5"):
+        insitu.compile(imported(), classes=4, precision="float", board="nrf51822", store="4K", class_cost=5)
+    with pytest.raises(BoardError, match="there is none"):
+        insitu.compile(imported(), classes=4, precision="float", board="nrf51822", class_cost=0.02)

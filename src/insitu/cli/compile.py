@@ -123,6 +123,10 @@ def add_board(group, program: bool) -> None:
         group.add_argument(
             "--store-rule", choices=STORE_RULES, help=f"what gives way when that is full ({STORE_RULES[0]})"
         )
+        group.add_argument(
+            "--class-cost", type=float, metavar="SHARE",
+            help="of the others' samples in the store, which a class that is added may take (0), e.g. 0.02",
+        )  # fmt: skip
     group.add_argument("--rows", action="store_true", help="the image or sound arrives row by row, never whole")
 
 
@@ -222,6 +226,7 @@ def build(arguments, data: str | None, schemes: bool = False):
         rounding=arguments.rounding, recipe=recipe(arguments), board=arguments.board, sram=arguments.sram,
         flash=arguments.flash, prefer=arguments.prefer, seed=arguments.seed, dump=arguments.dump,
         max_classes=arguments.max_classes, store=arguments.store, store_rule=arguments.store_rule,
+        class_cost=arguments.class_cost,
     )  # fmt: skip
     return learner, samples
 

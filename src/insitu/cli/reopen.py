@@ -15,7 +15,7 @@ OWN = {
     "motion": None, "crop": None, "camera": "rgb", "rounding": None,
 }  # fmt: skip
 # options of the program, not of what was learned
-ON_A_BOARD = {"max_classes": None, "store": None, "store_rule": None, "rows": False}
+ON_A_BOARD = {"max_classes": None, "store": None, "store_rule": None, "class_cost": None, "rows": False}
 
 
 def reopen(arguments, data: str | None, schemes: bool = False) -> tuple[Learner, Samples | None]:
@@ -53,6 +53,6 @@ def linked(learner: Learner, arguments) -> Learner:
     from insitu.deploy import limits_of
     from insitu.learner.relinked import relinked
 
-    store, rule, most = (getattr(arguments, name, None) for name in ("store", "store_rule", "max_classes"))
-    limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer, store, rule)
-    return relinked(learner, limits, arguments.grad, most, arguments.rows)
+    given = {name: getattr(arguments, name, None) for name in ("store", "store_rule", "class_cost")}
+    limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer, **given)
+    return relinked(learner, limits, arguments.grad, getattr(arguments, "max_classes", None), arguments.rows)

@@ -86,6 +86,7 @@ def _memory(program: Program, layout: Layout) -> list[str]:
         f"    uint32_t latent[{layout.latent_bytes // 4}] __attribute__((aligned(16)));",
         *([f"    uint32_t held[{layout.latent_bytes // 4}];",
            f"    float total[{layout.features}], arrived[{layout.features}];"] if layout.compares else []),
+        *([f"    float spared[{2 * layout.spared}];"] if layout.spared else []),
     ]  # fmt: skip
     lines = ["typedef struct {", *fields, f"}} {prefix}_life_struct;", "", f"{prefix}_life_struct {prefix}_life_ram;"]
     if not layout.life.pages:
@@ -262,9 +263,17 @@ def _model(program: Program, layout: Layout) -> list[str]:
         "latent_count": f"{sum(v.type.size for v in layout.latents)}",
         "class_count": f"{layout.classes}", "feature_count": f"{layout.features}", "capacity": f"{layout.capacity}",
         "rule": f"RULES_{layout.life.rule.upper()}",
-        "slot_bytes": f"{layout.slot_bytes}", **_places(program, layout),
+        **_cost(layout, ram), "slot_bytes": f"{layout.slot_bytes}", **_places(program, layout),
     }  # fmt: skip
     return ["const life_model life_here = {", *(f"    .{k} = {v}," for k, v in fields.items()), "};", ""]
+
+
+def _cost(layout: Layout, ram: str) -> dict[str, str]:
+    """What a class that was added may take from the others; nothing if it may take nothing."""
+    if not layout.spared:
+        return {}
+    cost = c.float_literal(layout.life.cost)
+    return {"cost": cost, "spared": f"{ram}.spared", "spared_count": str(layout.spared)}
 
 
 def _given(layout: Layout) -> dict[str, str]:

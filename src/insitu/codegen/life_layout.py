@@ -17,6 +17,7 @@ from insitu.graph import Graph, Value
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.living import LEARN, RECALL
+from insitu.training.newcomer import may_take
 
 if TYPE_CHECKING:
     from insitu.codegen.program import Program
@@ -49,6 +50,7 @@ class Life:
     flash_end: int = 0  # the first address behind them
     first: tuple[LifeClass, ...] = ()  # classes that were learned elsewhere
     rule: str = STORE_RULES[0]  # what gives way when the store is full
+    cost: float = 0.0  # the share of the others' kept samples that a class that was added may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +127,18 @@ class Layout:
         return self.alone and self.features > 0 and self.life.rule == "typical"
 
     @property
+    def spared(self) -> int:
+        """How many kept samples are remembered while a new row is tried, to let it take all but the last of them."""
+        return may_take(self.life.cost, self.capacity + 1) + 1 if self.life.cost and self.features else 0
+
+    @property
     def sram_bytes(self) -> int:
         """What a life takes beside arena and state, within some words."""
         kept = (RECORD + 1) * (self.capacity + 1) + (SEGMENT * self.segments if self.life.pages else 0)
         known = PAST + NOW + self.classes * (CLASS + 4 * self.features) + self.latent_bytes
         known += WORD * self.classes if self.features else 0  # marks of rows
         known += 8 * self.features + self.latent_bytes if self.compares else 0
+        known += 8 * self.spared
         store = 0 if self.life.pages else self.slot_bytes * (self.capacity + 1) + self.state_bytes
         return kept + known + store
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from insitu.boards import Board, find_board
 from insitu.codegen.life_layout import STORE_RULES
+from insitu.data.arguments import number
 from insitu.errors import BoardError
 from insitu.terminal.wording import either, option
 
@@ -27,6 +28,7 @@ class Limits:
     aims: tuple[int, ...] = ()
     store: int | None = None  # bytes for samples that the program keeps itself; None: it keeps none
     store_rule: str = STORE_RULES[0]  # what gives way when that is full
+    class_cost: float = 0.0  # the share of the others' kept samples that a class that was added may take
 
     def has(self, memory: str, amount: str) -> str:
         """`stm32f746 has 256 KB`, or `102 KB available` if the limit is less than the board's memory."""
@@ -42,9 +44,11 @@ def usual_gradients(board: Board | None) -> str:
 
 
 def limits_of(board: str | Board | None, sram: int | None, flash: int | None, prefer: str = PREFERENCES[0],
-              store: int | None = None, store_rule: str | None = None) -> Limits:  # fmt: skip
+              store: int | None = None, store_rule: str | None = None,
+              class_cost: float | None = None) -> Limits:  # fmt: skip
     """The limits for a board: all of its memory, or `sram` and `flash` bytes of it, `store` of them for samples."""
     _check_rule(store_rule, store)
+    _check_cost(class_cost, store)
     if prefer not in PREFERENCES:
         raise BoardError(f"prefer is {prefer!r}, which is unknown", hint=", ".join(PREFERENCES))
     if board is None or board == "host":
@@ -58,7 +62,8 @@ def limits_of(board: str | Board | None, sram: int | None, flash: int | None, pr
             raise BoardError(f"{found.name} has {memory.bytes:,} bytes of {name}, not {wanted:,}")
     whole = sram or found.sram.bytes
     rule = store_rule or STORE_RULES[0]
-    return Limits(found, whole, flash or found.flash.bytes, prefer, aims_of(found, sram, prefer), store, rule)
+    return Limits(found, whole, flash or found.flash.bytes, prefer, aims_of(found, sram, prefer), store, rule,
+                  class_cost or 0.0)  # fmt: skip
 
 
 def _check_rule(rule: str | None, store: int | None) -> None:
@@ -66,6 +71,13 @@ def _check_rule(rule: str | None, store: int | None) -> None:
         raise BoardError(f"the rule of a store is {rule!r}, which is unknown", hint=", ".join(STORE_RULES))
     if rule is not None and store is None:
         raise BoardError("a rule says what gives way in a store, and there is none", hint=option(store="64K"))
+
+
+def _check_cost(cost: float | None, store: int | None) -> None:
+    if cost is not None:
+        number(cost, "class_cost", 1)
+    if cost is not None and store is None:
+        raise BoardError("class_cost is a share of the samples in a store, and there is none", hint=option(store="64K"))
 
 
 def aims_of(board: Board, sram: int | None, prefer: str) -> tuple[int, ...]:

@@ -52,7 +52,7 @@ class Programs:
         end = board.flash.origin + (limits.flash or board.flash.bytes)
         end -= end % board.pages.bytes if board.pages else 0
         life = Life(fingerprint_of(graphs.values()), limits.store, board.pages, end if board.pages else 0,
-                    rule=limits.store_rule)  # fmt: skip
+                    rule=limits.store_rule, cost=limits.class_cost)  # fmt: skip
         return Programs(living(graphs), life=life)
 
     @cached_property

@@ -75,7 +75,8 @@ class Learner(Owner):
 
     def on(self, place: str | Device = HOST, *, board: str | Board | None = None, limit: int | None = None,
            timeout: float | None = None, baud: int | None = None, store: int | str | None = None,
-           max_classes: int | None = None, rows: bool = False, store_rule: str | None = None) -> Learner:  # fmt: skip
+           max_classes: int | None = None, rows: bool = False, store_rule: str | None = None,
+           class_cost: float | None = None) -> Learner:  # fmt: skip
         """The same learner on another device: "host", "emulator", "qemu", "process", "serial:PORT", or an open device.
 
         It starts with everything learned here so far. If nothing was learned yet, the device keeps its own state: a
@@ -88,10 +89,11 @@ class Learner(Owner):
         store       on a board: bytes ("64K") for samples that it keeps and learns from by itself (docs/living.md)
         max_classes with a store: how many classes it may have in the end
         store_rule  what gives way when the store is full: balanced (default), oldest, informative, typical
+        class_cost  with a store: the share of the others' samples that a class that is added may take (default 0)
         rows        on a board: images or sound arrive row by row, and are never held whole (docs/streaming.md)
         """
-        if store is not None or store_rule is not None or max_classes is not None or rows:
-            made = linked(self, board, byte_count(store, "store"), max_classes, rows, store_rule)
+        if rows or any(one is not None for one in (store, store_rule, max_classes, class_cost)):
+            made = linked(self, board, byte_count(store, "store"), max_classes, rows, store_rule, class_cost)
             return made.on(place, limit=limit, timeout=timeout, baud=baud)
         return moved(self, place, board, Patience(limit, timeout, baud))
 
@@ -238,7 +240,8 @@ class Learner(Owner):
         when        may it learn now? A function, or insitu.store.power.When(charging=True, hours=(22, 6))
         watts       what this machine takes while it computes, to estimate energy
         covariance  classes are learned from their means alone, without bouts: follow how features scatter around them
-        cost        the share of the others' samples that a class that was added may take, to be recognised more often
+        cost        the share of the others' kept samples that a class that was added may take (0.02: two of a hundred),
+                    to be recognised more often
         """
         import insitu  # stores stand after learners, so they are asked for by their public name
 

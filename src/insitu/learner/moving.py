@@ -65,7 +65,7 @@ def _open(learner: Learner, place: str, deployed: Deployment | None, patience: P
 
 
 def linked(learner: Learner, board: str | Board | None, store: int | None, most: int | None,
-           rows: bool, store_rule: str | None = None) -> Learner:  # fmt: skip
+           rows: bool, store_rule: str | None = None, class_cost: float | None = None) -> Learner:  # fmt: skip
     """The same learner with another program for this board, which lives there or takes rows, and starts from what was
     learned."""
     from insitu.learner.relinked import relinked
@@ -73,7 +73,8 @@ def linked(learner: Learner, board: str | Board | None, store: int | None, most:
     if learner.parts is None:
         raise _already_linked()
     chosen = board or (learner.deployed.limits.board if learner.deployed else None)
-    return relinked(learner, limits_of(chosen, None, None, store=store, store_rule=store_rule), most=most, rows=rows)
+    limits = limits_of(chosen, None, None, store=store, store_rule=store_rule, class_cost=class_cost)
+    return relinked(learner, limits, most=most, rows=rows)
 
 
 def on_rung(learner: Learner, scheme: str) -> Learner:

@@ -47,7 +47,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
             recipe: Recipe | None = None, board: str | Board = "host", sram: int | str | None = None,
             flash: int | str | None = None, prefer: str = "balance", transform: Front | None = None,
             seed: int = 0, dump: str | Path | None = None, max_classes: int | None = None,
-            store: int | str | None = None, store_rule: str | None = None) -> Learner:  # fmt: skip
+            store: int | str | None = None, store_rule: str | None = None,
+            class_cost: float | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
     model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
@@ -81,11 +82,13 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
                 board's, else in SRAM. The board then collects, learns in bouts and survives power cuts (docs/living.md)
     store_rule  what gives way when it is full: balanced (all classes alike; the default), oldest, informative, typical
                 (docs/continual.md)
+    class_cost  the share of the others' samples in the store that a class that is added may take, to be recognised more
+                often; 0: none of them
     """
     seed, say = whole(seed, "seed"), Dump(dump)
     check_arithmetic(head, "head")
     sram, flash, kept = byte_count(sram, "sram"), byte_count(flash, "flash"), byte_count(store, "store")
-    limits = limits_of(board, sram, flash, prefer, kept, store_rule)
+    limits = limits_of(board, sram, flash, prefer, kept, store_rule, class_cost)
     settings = settings_of(model, recipe, precision, batch, limits)
     targets = has_targets(settings.recipe)
     with stage("reading the model"):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from insitu.learner.rows import head_rows, rows_in_use, set_row, set_rows
-from insitu.store.rules import WITNESSES, is_witness
+from insitu.store.rules import is_witness
 from insitu.training.head import HEAD
-from insitu.training.newcomer import Row, discriminant, row_from_mean
+from insitu.training.newcomer import WITNESSES, Row, discriminant, may_take, row_from_mean
 
 if TYPE_CHECKING:
     from insitu.devices.host import HostDevice
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 MARGIN = np.float32(32)  # over their number: by which each kept sample must keep its class; 1/16 if there are many
 FEWEST = 16  # of fewer samples, as of so many
-SOFT = 0.5  # by so much, kept samples stand for others that are nearer to the new row, or further away
-HALVINGS = 24
 
 
 def make_rows(life: Life, told: set[int]) -> None:
@@ -74,7 +72,7 @@ def room(life: Life, new: int, device: HostDevice | None = None) -> np.float32:
     """What to add to the bias of a new row, so that it takes no kept sample from a class that was trained.
 
     Only samples count that are right without it. Of fewer samples, each must be further ahead of the new row: they say
-    less of those that are not kept. With a cost, it may take about that share of them (`_priced`).
+    less of those that are not kept. With a cost, it may take that share of them (`may_take`).
     """
     trained = sorted(set(np.flatnonzero(rows_in_use(life.learner)).tolist()) - {new, *life.record.fresh})
     kept = _kept(life, trained)
@@ -86,28 +84,10 @@ def room(life: Life, new: int, device: HostDevice | None = None) -> np.float32:
     labels = np.array([life.store.ledger.records[i].label for i, _ in found])
     right = np.array(trained)[logits[:, trained].argmax(1)] == labels
     ahead = logits[np.arange(len(labels)), labels] - logits[:, new]
-    if life.cost:
-        return _priced(ahead[right & np.isfinite(ahead)], life.cost)
     spare = ahead - MARGIN / np.float32(min(max(len(kept), FEWEST), WITNESSES))
-    return np.min(spare, where=right & np.isfinite(spare), initial=np.float32(0))
-
-
-def _priced(ahead: np.ndarray, cost: float) -> np.float32:
-    """The highest shift of a bias, at most 0, with a mean of sigmoid((shift - ahead) / SOFT) that is the cost at most.
-
-    `ahead` is by how much each sample is ahead of the new row.
-    """
-    low, high = float(np.min(ahead, initial=0)) + SOFT * np.log(cost), 0.0
-    if not len(ahead) or _taken(ahead, high) <= cost:
-        return np.float32(0)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _taken(ahead, middle) > cost else (middle, high)
-    return np.float32(low)
-
-
-def _taken(ahead: np.ndarray, shift: float) -> float:
-    return float(np.mean(1 / (1 + np.exp(np.clip((ahead - shift) / SOFT, -50, 50)))))
+    least = np.sort(spare[right & (spare < 0) & np.isfinite(spare)])
+    lost = may_take(life.cost, len(kept))
+    return least[lost] if lost < len(least) else np.float32(0)
 
 
 def _kept(life: Life, trained: list[int]) -> list[int]:

@@ -29,6 +29,8 @@ from numbers import Integral
 from operator import attrgetter
 from typing import NamedTuple, TypeGuard
 
+from insitu.training.newcomer import WITNESSES
+
 NONE = -1  # the label of a record that has none yet
 EVICTION, RESERVOIR, WITNESS = 1, 2, 3  # streams of random numbers
 GUARD_EVERY, GUARD_AT = 5, 3
@@ -38,7 +40,6 @@ FEWEST_GUARDS = 4  # with fewer, no bout is judged
 SURE = 255  # of a guard: the probability of its label is 1
 LEAST_FALL = 10  # a tenth of a guard, on average: less is a change of confidence, not harm
 SPARE = 1  # guards that a class wins beyond those that it loses itself count this often against losses of others
-WITNESSES = 512  # kept samples that a new row of the head is tried on, about, at most
 COMPARED = 64  # trainees of a class, the newcomer included, that are compared to find the one to spare
 BALANCED, TYPICAL = "balanced", "typical"
 RULES = (BALANCED, "oldest", "informative", TYPICAL)

@@ -16,6 +16,7 @@ import numpy as np
 F = np.float32
 ALONE = F(4.0)  # the score of a mean itself, where no old class tells the scale, is half of this
 LEAST = F(1e-6)
+WITNESSES = 512  # kept samples of the others that a new row is tried on, about, at most
 
 Row = tuple[np.ndarray, np.float32]  # weights and bias
 
@@ -34,6 +35,11 @@ def row_from_mean(mean: np.ndarray, means: Sequence[np.ndarray], rows: Sequence[
     half = _half(s)
     shared = _sum(np.array([b + half * _square(one) for (_, b), one in zip(rows, old)], F)) / n
     return v + s * (m - c), shared - half * _square(m)
+
+
+def may_take(cost: float, kept: int) -> int:
+    """How many of these kept samples a new row may take from the others: a share of them, rounded down."""
+    return int(F(cost) * F(min(kept, WITNESSES)))
 
 
 def discriminant(means: Sequence[np.ndarray], metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

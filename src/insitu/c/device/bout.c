@@ -88,10 +88,11 @@ static int32_t make_room(const life_model *m)
     }
     if (now->alone == LEARNING || now->alone == TOGETHER) {
         now->least = 0.0f;
+        follow_clear(m, m->spared);
         now->alone = now->pupil >= 0 ? LEAVING_ROOM : 0;
     } else if (now->alone && now->cursor < now->count) {
         const float room = follow_room(m, m->records + now->cursor++, now->pupil);
-        now->least = room < now->least ? room : now->least;
+        now->least = follow_lower(m, now->pupil, m->spared, now->least, room);
     } else if (now->alone) {
         shift_row(m, now->least);
         now->alone = 0;

@@ -3,6 +3,8 @@
  */
 #include "device/follow.h"
 
+#include <float.h>
+
 #include "device/classes.h"
 #include "device/store.h"
 #include "numbers/mathf.h"
@@ -184,7 +186,50 @@ float follow_room(const life_model *m, const rules_record *r, int32_t label)
     life_recall();
     const float margin = MARGIN / (float)(kept < FEWEST ? FEWEST : kept < RULES_WITNESSES ? kept : RULES_WITNESSES);
     const float spare = m->outputs[r->label] - m->outputs[label] - margin;
-    return is_best(m, r, label) && spare < 0.0f ? spare : 0.0f;
+    return is_best(m, r, label) && spare < 0.0f && spare >= -FLT_MAX ? spare : 0.0f;
+}
+
+/* How many kept samples of trained classes a new row may take. */
+static int32_t may_take(const life_model *m, int32_t label)
+{
+    const uint32_t kept = kept_of_others(m, label);
+    return (int32_t)(m->cost * (float)(kept < RULES_WITNESSES ? kept : RULES_WITNESSES));
+}
+
+/* One more value among the lowest, which are in order: those above it move up, the highest is lost. */
+static void insert(float *lowest, int32_t count, float value)
+{
+    int32_t i = count;
+    for (; i > 0 && lowest[i - 1] > value; i--) {
+        if (i < count) {
+            lowest[i] = lowest[i - 1];
+        }
+    }
+    if (i < count) {
+        lowest[i] = value;
+    }
+}
+
+float follow_lower(const life_model *m, int32_t label, float *spared, float least, float room)
+{
+    const int32_t lost = spared ? may_take(m, label) : 0;
+    if (lost == 0) {
+        return room < least ? room : least;
+    }
+    insert(spared, lost + 1, room);
+    return spared[lost];
+}
+
+void follow_clear(const life_model *m, float *spared)
+{
+    for (int32_t i = 0; spared && i < m->spared_count; i++) {
+        spared[i] = 0.0f;
+    }
+}
+
+static float *trial_spared(const life_model *m)
+{
+    return m->spared ? m->spared + m->spared_count : NULL;
 }
 
 static float lower(float a, float b)
@@ -200,6 +245,7 @@ void follow_begin(const life_model *m, int32_t label)
     t->left = m->now->count + 1;
     t->base = m->bias[label];
     t->least = 0.0f;
+    follow_clear(m, trial_spared(m));
     m->bias[label] = t->base + t->held;
 }
 
@@ -213,7 +259,8 @@ int32_t follow_slice(const life_model *m)
         return 0;
     }
     m->bias[t->label] = t->base;
-    t->least = lower(follow_room(m, m->records + (m->now->count - t->left), t->label), t->least);
+    const float room = follow_room(m, m->records + (m->now->count - t->left), t->label);
+    t->least = follow_lower(m, t->label, trial_spared(m), t->least, room);
     m->bias[t->label] = t->base + lower(t->least, t->held);
     return 1;
 }

@@ -23,6 +23,13 @@ void follow_row(const life_model *m, int32_t label);
  * is no witness, or would be wrong without the row. Of fewer witnesses, each must be further ahead. */
 float follow_room(const life_model *m, const rules_record *r, int32_t label);
 
+/* What its bias must fall by, after one more sample needs `room`; `least` before it. With a cost, `spared` has those that
+ * need most, for each of the two that can go on at once (life_model.spared), and the row may take some of them. */
+float follow_lower(const life_model *m, int32_t label, float *spared, float least, float room);
+
+/* No sample has needed room yet. */
+void follow_clear(const life_model *m, float *spared);
+
 /* Is this a class whose row was trained, other than the one with this label? */
 int32_t follow_trained(const life_model *m, int32_t k, int32_t label);
 

@@ -97,6 +97,7 @@ typedef struct {
     unsigned char *latent; /* one: of the sample at hand */
     float *total, *arrived; /* of features, to compare the trainees of a class (typical.c); NULL: they are not compared */
     unsigned char *held;    /* the latents at hand, meanwhile */
+    float *spared;         /* what the kept samples that need most of a new row ask of it: of a bout, of a trial; or NULL */
     const float *outputs;  /* of life_recall */
     const float *features; /* or NULL */
     unsigned char *state;
@@ -111,6 +112,8 @@ typedef struct {
     int32_t latent_count; /* values in the latents */
     int32_t class_count, feature_count, capacity;
     int32_t rule; /* what gives way when the store is full: RULES_BALANCED ... */
+    float cost;   /* the share of the others' kept samples that a class that was added may take */
+    int32_t spared_count;
     /* the store: slots in RAM, or segments in flash */
     unsigned char *slots;
     uint32_t slot_bytes;
