@@ -153,8 +153,8 @@ def _same(program: Program, low: int, enough: int) -> bool:
     """Would planning for `enough` give this program, which was planned for `low` bytes?"""
     if low == enough:
         return True
-    if enough < low:
-        return longest(program).lower_bound_bytes > low  # nothing can lower it further
+    if enough < low:  # nothing found to lower it further; but the last word, 0, is planned: it may find a few bytes
+        return enough > 0 and longest(program).lower_bound_bytes > low
     return not any(spent_text(spent(plan)) for plan in program.plans.values())  # nothing was lowered
 
 
