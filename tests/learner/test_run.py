@@ -145,6 +145,19 @@ def test_what_a_board_learned_goes_back_into_the_file_of_its_learner(tmp_path, c
     assert len(found) == 1 and found != {state_of(back)}
 
 
+def test_a_folder_takes_a_table_by_the_names_of_its_columns(tmp_path, capsys):
+    """A date and a counter are columns that were not learned from."""
+    (learned, whole), rows = (tmp_path / "a.csv", tmp_path / "b.csv"), [f"{k % 3},{k % 2}" for k in range(16)]
+    learned.write_text("\n".join(["a,b,label", *(f"{row},{'yn'[k % 2]}" for k, row in enumerate(rows)), ""]))
+    dated = (f"2024-01-{k + 1},{'yn'[k % 2]},{k + 1},{row}" for k, row in enumerate(rows))
+    whole.write_text("\n".join(["date,label,nr,a,b", *dated, ""]))
+    options = {"example": np.zeros((1, 2), np.float32), "data": learned, "precision": "float", "batch": 1}
+    insitu.compile(mlp(2, 2), board="nrf52840", **options).write(tmp_path / "build")
+    assert read_manifest(tmp_path / "build").columns == ("a", "b")
+    losses = [run(capsys, tmp_path / "build", "--data", data, "--rate", 0.01)["loss"] for data in (learned, whole)]
+    assert losses[0] == losses[1]
+
+
 def test_a_folder_without_its_learner_cannot_save_one(folder, capsys):
     assert main(["run", str(folder), "--steps", "1", "--save", "x.insitu"]) == 1
     assert "try: --save state.bin keeps what it learned" in capsys.readouterr().err
@@ -194,6 +207,8 @@ DAMAGED = {
     "a batch of none": ({"batch": 0}, "batch is 0"),
     "a line without a number": ({"lines": {"predict": {"x": "y"}}}, "is invalid"),
     "an unknown type": ({"state": {"model": 0, "fields": [{"name": "w", "dtype": "s7", "shape": [1]}]}}, "s7"),
+    "classes that are no names": ({"classes": [1, 2]}, "is invalid"),
+    "columns that are no names": ({"columns": [1, 2]}, "is invalid"),
     "no board": ({"board": 3}, "a profile must be a JSON object"),
 }
 

@@ -49,6 +49,7 @@ class Manifest:
     loss: str = "cross_entropy"
     scheme: str = ""  # what it trains, and who chose that
     source: Source | None = None  # how files are read for its first input
+    columns: tuple[str, ...] = ()  # the names of that input's columns, if tables are matched by them
 
     @property
     def elf(self) -> Path:
@@ -58,8 +59,12 @@ class Manifest:
     @property
     def graph(self) -> Graph:
         """The inputs and outputs of predict, with nothing between them: this is what samples are checked against."""
-        inputs, outputs = self.interface.verbs["predict"]
-        return Graph(self.name, inputs, outputs, (), {}, classes=self.interface.classes, source=self.source)
+        return self.graph_of("predict")
+
+    def graph_of(self, verb: str) -> Graph:
+        """The same of any function."""
+        about = {"classes": self.interface.classes, "columns": self.columns, "source": self.source}
+        return Graph(self.name, *self.interface.verbs[verb], (), {}, **about)
 
 
 def manifest(deployment: Deployment) -> dict:
@@ -88,6 +93,7 @@ def manifest(deployment: Deployment) -> dict:
         },
         "classes": list(interface.classes),
         **_source_of(program),
+        **({"columns": list(columns)} if (columns := program.plans["predict"].graph.columns) else {}),
         **({"store": deployment.limits.store, "life": interface.life} if interface.life else {}),
         "state": state and {"model": state.model, "fields": [_value(v) for v in state.fields]},
         "lines": {verb: {str(n): layer for n, layer in call_lines(program, verb).items()} for verb in program.plans},
@@ -112,6 +118,8 @@ def read_manifest(folder: str | Path) -> Manifest:
         raise DataError(f"is invalid: {e} is missing", where=str(path), hint=written_again()) from e
     except (ValueError, TypeError, AttributeError, RecursionError, struct.error, GraphError) as e:
         raise DataError(f"is invalid: {e}", where=str(path), hint=written_again()) from e
+    except DataError as e:  # of a name
+        raise e if e.where else DataError(f"is invalid: {e.what}", where=str(path), hint=written_again()) from e
 
 
 def _manifest(folder: Path, found: dict) -> Manifest:
@@ -133,7 +141,7 @@ def _manifest(folder: Path, found: dict) -> Manifest:
     interface.info()  # raises for numbers that no program can have
     board, figures = board_of(found["board"], folder / "insitu.json"), _figures(found["figures"])
     batch, loss = _count(found, "batch", 1), _loss(found.get("loss"), verbs)
-    about = _scheme(found), _source(found.get("source"))
+    about = _scheme(found), _source(found.get("source")), checked_names(found.get("columns", ()), "column")
     return Manifest(folder, str(found["name"]), board, interface, lines, figures, batch, loss, *about)
 
 

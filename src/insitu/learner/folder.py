@@ -10,7 +10,6 @@ from pathlib import Path
 
 from insitu.deploy.manifest import Manifest, read_manifest
 from insitu.devices.device import method_of
-from insitu.graph import Graph
 from insitu.learner.learner import Learner
 from insitu.learner.places import Patience, open_in_folder
 from insitu.learner.site import Site
@@ -30,12 +29,7 @@ def open_folder(folder: str | Path, on: str = "emulator", *, limit: int | None =
     manifest, patience = read_manifest(folder), Patience(limit, timeout, baud)
     device = open_in_folder(manifest, on, patience)
     site = Site(device, on, patience, manifest, Recipe(loss=manifest.loss), _batch(manifest))
-    names = manifest.interface.classes
-    graphs = {
-        verb: Graph(manifest.name, *values, (), {}, classes=names, source=manifest.source)
-        for verb, values in manifest.interface.verbs.items()
-    }
-    return Learner(graphs, site=site)
+    return Learner({verb: manifest.graph_of(verb) for verb in manifest.interface.verbs}, site=site)
 
 
 def _batch(manifest: Manifest) -> int:
