@@ -52,6 +52,17 @@ def test_a_model_of_the_users_is_trained():
     np.testing.assert_array_equal(again.predict_proba(x), made.predict_proba(x))
 
 
+@pytest.mark.parametrize("precision", ["float", "int8"])
+def test_a_torch_module_is_taken_by_the_shape_of_its_samples(precision):
+    x = np.random.default_rng(0).normal(size=(40, 1, 6, 6)).astype(np.float32)
+    x[::2, :, :3] += 2
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)).eval()
+    names = np.array(["no", "yes"])[np.arange(40) % 2]
+    made = DeviceClassifier(module, precision=precision, epochs=10, rate=0.01).fit(x, names)
+    assert made.score(x, names) > 0.9
+
+
 def test_partial_fit_goes_on():
     x, y = load_iris(return_X_y=True)
     made = DeviceClassifier()

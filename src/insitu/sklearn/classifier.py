@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from insitu.learner import Learner
 from insitu.learner.classify import probabilities
 from insitu.pipeline import compile
+from insitu.pipeline.network import example_of
 from insitu.sklearn.table import BATCH, RATE, UPDATES, table_network
 from insitu.training.train import Recipe
 
@@ -93,7 +94,8 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
             graph = table_network(X, self.hidden, count, seed)
             return compile(graph, precision="float", scheme="full", batch=BATCH, recipe=Recipe(optimizer="adam"))
         data = X if self.precision == "int8" else None
-        return compile(self.model, classes=count, precision=self.precision, scheme=self.scheme, data=data, seed=seed)
+        given = {"precision": self.precision, "scheme": self.scheme, "data": data, "seed": seed}
+        return compile(self.model, classes=count, example=example_of(self.model, None, X), **given)
 
     def _learn(self, X: np.ndarray, labels: np.ndarray) -> None:
         if self.learner_ is None:
