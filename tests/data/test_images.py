@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from insitu import DataError
-from insitu.data.reading import read_image
-from insitu.graph import Type, Value
+from insitu.data.reading import read_image, read_samples
+from insitu.graph import Graph, Type, Value
 
 Image = pytest.importorskip("PIL.Image")
 GREY, RGB = Value("x", Type("f32", (1, 8, 8, 1))), Value("x", Type("f32", (1, 8, 8, 3)))
 
 
-@pytest.mark.parametrize("suffix", [".png", ".pgm"])
+@pytest.mark.parametrize("suffix", [".png", ".pgm", ".tif"])
 @pytest.mark.parametrize("value", [GREY, RGB])
 def test_sixteen_bits_are_scaled_to_bytes_and_not_cut_off(tmp_path, suffix, value):
     fine = np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16)
@@ -44,3 +44,20 @@ def test_an_image_that_was_cut_off_is_named(tmp_path):
     (tmp_path / "half.jpg").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match=r"half\.jpg: is not an image, or is damaged"):
         read_image(tmp_path / "half.jpg", RGB)
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".tif", ".tiff", ".TIF"])
+def test_a_folder_of_gif_or_tif_images_is_read_by_class(tmp_path, suffix):
+    for level, name in enumerate(("dark", "light")):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (8, 8), (200 * level,) * 3).save(tmp_path / name / f"1{suffix}")
+    graph = Graph("net", (RGB,), (Value("y", Type("f32", (1, 2))),), (), {})
+    found = read_samples(tmp_path, graph, pixels=(0, 255))
+    assert found.names == ("dark", "light") and found.labels.tolist() == [0, 1]
+    assert found.inputs[0].max(axis=(1, 2, 3)).tolist() == [0, 200]
+
+
+def test_the_first_picture_of_an_animated_gif_is_read(tmp_path):
+    first, *rest = (Image.new("RGB", (8, 8), colour) for colour in ((255, 0, 0), (0, 255, 0)))
+    first.save(tmp_path / "a.gif", save_all=True, append_images=rest)
+    assert (read_image(tmp_path / "a.gif", RGB)[0] == (255, 0, 0)).all()

@@ -17,7 +17,7 @@ from insitu.graph import Value
 from insitu.graph.source import RGB
 from insitu.ops.pixels import PLANAR
 
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".gif", ".tif", ".tiff")
 GREYS = ("1", "L", "LA", "F")  # what Pillow calls images without colours, and WIDE ones
 WIDE = "I"  # what Pillow calls images of more than 8 bits per pixel begins with it
 
