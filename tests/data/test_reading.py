@@ -379,3 +379,9 @@ def test_signals_with_their_axes_the_other_way_round_are_told_so(shape):
     """Whichever side the model has its channels on: with two axes, nobody can tell from the data."""
     with pytest.raises(DataError, match=r"the other way round: x\.transpose\(0, 2, 1\)"):
         as_samples(np.zeros((5, shape[2], shape[1])), graph(f32(*shape)))
+
+
+def test_a_table_of_three_columns_is_not_taken_for_a_camera():
+    with pytest.raises(DataError) as e:
+        as_samples(np.zeros((5, 3)), graph(f32(1, 2)))
+    assert "camera" not in str(e.value)

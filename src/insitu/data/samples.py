@@ -91,7 +91,7 @@ def _layout_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
         for name, perm in (("first", last), ("last", first)):
             if tuple(given[p] for p in perm)[1:] == wanted[1:]:
                 return f"the data has its channels {name}: x.transpose{perm}"
-    if (given[-1:], wanted[-1:]) == ((3,), (2,)) and given[1:-1] == wanted[1:-1]:
+    if len(given) == 4 and (given[-1:], wanted[-1:]) == ((3,), (2,)) and given[1:-1] == wanted[1:-1]:
         return 'it takes the bytes of a camera: insitu.data.to_camera(x, "rgb565"), or yuyv, ...'
     if len(given) == 4 and given[3] == 3 and wanted[1:] == (3 * given[1] // 2, given[2], 1):
         return 'it takes the frames of a camera: insitu.data.to_camera(x, "nv12"), or i420, ...'
