@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.groups import Groups
-from insitu.cli.output import say, show
+from insitu.cli.output import add_label, say, show
 from insitu.cli.run import add_place
 from insitu.cli.values import amount, count, rate
 from insitu.data import Samples
@@ -31,6 +31,7 @@ def arguments(parser) -> None:
     )
     groups = Groups(parser)
     groups.data.add_argument("--data", metavar="FILE", help="show it these samples first")
+    add_label(groups.data)
     groups.data.add_argument("--samples", type=count, metavar="N", help="only the first N of them")
     groups.data.add_argument(
         "--labelled", type=amount, default=1.0, metavar="S", help="the share of them that come with a label (1)"
@@ -180,7 +181,7 @@ def found_rate(learner, told: Samples | None) -> float:
 
 def shown(learner, life, arguments) -> Samples:
     """Every sample once, in order; of each ten, so many have their label, if there are any. Returns those."""
-    found = read(learner, arguments.data)
+    found = read(learner, arguments.data, arguments.label)
     found = found if arguments.samples is None else found.head(arguments.samples)
     share = 0.0 if found.labels is None else arguments.labelled
     told = [i for i in range(len(found)) if int((i + 1) * share) > int(i * share)]
@@ -194,11 +195,11 @@ def shown(learner, life, arguments) -> Samples:
     return found.take(told)
 
 
-def read(learner, path: str) -> Samples:
+def read(learner, path: str, label: str = "") -> Samples:
     """Samples for a board: with their classes, or without any labels."""
     from insitu.data import as_samples
 
-    found = as_samples(path, learner.graphs["predict"])
+    found = as_samples(path, learner.graphs["predict"], label=label)
     for note in found.notes:
         say(f"note: {path}: {note}")
     return found if found.labels is None else learner.samples(found)

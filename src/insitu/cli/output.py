@@ -47,9 +47,16 @@ def add_data(parser, required: bool = True, help: str = ".npz, .npy, .csv, or a 
     parser.add_argument("--data", required=required, metavar="FILE", help=help)
     parser.add_argument("--targets", type=names, metavar="NAME,..", help="columns of a .csv to learn as numbers, with "
                         "--loss mse (headed target_..., or the last ones)")  # fmt: skip
+    add_label(parser)
     parser.add_argument("--samples", type=count, metavar="N", help="take the first N samples only")
     parser.add_argument(
         "--pixels", type=pixels, default=(0.0, 1.0), metavar="LO:HI", help="scale pixels 0..255 to this range (0:1)"
+    )
+
+
+def add_label(parser) -> None:
+    parser.add_argument(
+        "--label", default="", metavar="NAME", help="column of a .csv that is the label (headed label, or the last)"
     )
 
 
@@ -59,7 +66,7 @@ def read_data(arguments, graph: Graph, path: str | None = None, *, part: str = "
     if arguments.targets and not targets:
         raise DataError("--targets are numbers, and the loss is about classes", hint="--loss mse")
     targets = arguments.targets or targets
-    found = as_samples(path, graph, pixels=arguments.pixels, part=part, targets=targets)
+    found = as_samples(path, graph, pixels=arguments.pixels, part=part, targets=targets, label=arguments.label)
     for note in found.notes:
         say(f"note: {path}: {note}")
     return found if arguments.samples is None else found.head(arguments.samples)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from insitu.cli.again import again
 from insitu.cli.groups import Groups
-from insitu.cli.output import say, show, tell
+from insitu.cli.output import add_label, say, show, tell
 from insitu.cli.values import amount, count, index, rate, saved_file
 from insitu.cli.watching import INTERRUPTED, interrupted, told, watched
 from insitu.deploy.folder import LEARNER
@@ -37,6 +37,7 @@ def arguments(parser) -> None:
     groups.data.add_argument(
         "--steps", type=count, metavar="N", help="use the first N samples of the data; without --data, N random ones"
     )
+    add_label(groups.data)
     groups.data.add_argument("--load", type=Path, metavar="FILE", help="start from this state, or a learner's")
     add_course(groups.how)
     groups.how.add_argument(
@@ -172,6 +173,13 @@ def outputs(learner, test, when: str):
         return outputs_of(learner, test, report, f"predicting test samples {when}")
 
 
+def labelled(arguments, graph, targets: bool = False):
+    """The samples of a table whose column of labels is named."""
+    from insitu.data import as_samples
+
+    return as_samples(arguments.data, graph, targets=targets, every=False, label=arguments.label)
+
+
 def samples(learner, arguments):
     """What to train on, random where no file is given; and what to measure on, where the file has a test part."""
     from insitu.data import read_held_out
@@ -183,7 +191,8 @@ def samples(learner, arguments):
     if not arguments.data:
         count = max(arguments.steps, method_of(learner.device.verbs).samples)
         return random_samples(graph, count, arguments.seed, targets=targets), None
-    found = learner.samples(arguments.data)
+    data = labelled(arguments, graph, targets) if arguments.label else arguments.data
+    found = learner.samples(data)
     test = None if targets else read_held_out(arguments.data, graph)
     test = test and learner.samples(test, part="test")
     return (found if arguments.steps is None else found.head(arguments.steps)), test

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from insitu.cli.output import say, show
+from insitu.cli.output import add_label, say, show
 from insitu.cli.values import export_file, index, page_file, saved_file, share, size, target_folder
 from insitu.errors import DataError, Error
 
@@ -17,6 +17,7 @@ EXAMPLES = """\
   insitu teach words/                                    one subfolder per class, with .wav files
   insitu teach motion/                                   one subfolder per class, with one .csv per recording
   insitu teach wine.csv                                  one example per line; the label is the last column
+  insitu teach wine.csv --label quality                  another column is the label
   insitu teach more-photos/ -o learned.insitu            goes on with what is there already
 """
 DEFAULT = "learned.insitu"
@@ -26,6 +27,7 @@ def arguments(parser) -> None:
     parser.add_argument(
         "data", metavar="DATA", type=Path, help="one subfolder per class, or a .csv with a label column"
     )
+    add_label(parser)
     what = parser.add_argument_group("network")
     what.add_argument("--backbone", metavar="NAME", help="a network for photos or words, or `new` (the best)")
     what.add_argument("--board", metavar="B", help="choose a network that fits (`insitu boards`)")
@@ -53,7 +55,8 @@ def run(arguments) -> int:
     go_on = open_learner(output) if output.exists() and not arguments.again else None
     if go_on is not None and _has_examples(arguments.data):
         say(f"going on with {output} (-o writes another file, --again starts anew)")
-    options = {name: getattr(arguments, name) for name in ("board", "sram", "flash", "backbone", "seed")}
+    options = {name: getattr(arguments, name) for name in ("board", "sram", "flash", "backbone", "seed", "label")}
+    options["strangers"] = arguments.output is not None
     stopped: list = []
     try:
         taught = teach(arguments.data, **options, share=arguments.test_share, go_on=go_on, keep=stopped.append)

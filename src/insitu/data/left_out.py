@@ -86,7 +86,9 @@ def _name(table: Table, column: int) -> str:
 
 
 def _inputs(table: Table) -> list[int]:
-    """The columns that are not headed as the label."""
+    """The columns that are not headed as the label, or not the one that the user names."""
+    if table.label:
+        return [c for c in range(table.width) if c != table.labelled]
     return [c for c in range(table.width) if _name(table, c).lower() not in LABEL_HEADINGS] if table.heading else []
 
 

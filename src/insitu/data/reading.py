@@ -55,6 +55,7 @@ class Reading:
     part: str = "train"  # or "test": which part of an .npz that has both
     targets: bool | tuple[str, ...] = False  # labels are not classes but the outputs to learn: columns of these names
     every: bool | None = None  # is a line that lacks a value an error? None: unless it is to learn from
+    label: str = ""  # the name of the column of a table that is the label; "": by its heading, or the last one
 
     @property
     def gaps(self) -> str:
@@ -64,10 +65,12 @@ class Reading:
 
 
 def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] = (0.0, 1.0), part: str = "train",
-                 targets: bool | tuple[str, ...] = False, every: bool | None = None) -> Samples:  # fmt: skip
+                 targets: bool | tuple[str, ...] = False, every: bool | None = None,
+                 label: str = "") -> Samples:  # fmt: skip
     """The samples of a file or folder, shaped and typed for the graph's inputs.
 
     every       is a line of a table that lacks a value an error? None: unless it is to learn from
+    label       the column of a table that is the label; "": by its heading, or the last one
     """
     path = Path(path)
     check_source(path)
@@ -79,7 +82,7 @@ def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] 
             f"unknown kind of data {path.suffix!r}", where=str(path), hint=", ".join(READERS) + ", or a folder"
         )
     try:
-        samples = reader(path, graph, Reading(pixels, part, targets, every))
+        samples = reader(path, graph, Reading(pixels, part, targets, every, label))
     except DAMAGED as e:
         raise DataError(f"cannot be read: {e}", where=str(path)) from e
     return counted(samples, str(path))
@@ -150,7 +153,7 @@ def _only(graph: Graph, path: Path) -> Value:
 
 
 def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
-    return table_samples(path, _only(graph, path), graph, how.targets, gaps=how.gaps)
+    return table_samples(path, _only(graph, path), graph, how.targets, gaps=how.gaps, label=how.label)
 
 
 # --- images ---------------------------------------------------------------------------------------------

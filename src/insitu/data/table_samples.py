@@ -22,11 +22,12 @@ from insitu.errors import DataError
 from insitu.graph import Graph, Value
 
 
-def table_samples(path: Path, value: Value, graph: Graph, targets: bool | tuple[str, ...], *, gaps: str) -> Samples:
+def table_samples(path: Path, value: Value, graph: Graph, targets: bool | tuple[str, ...], *, gaps: str,
+                  label: str = "") -> Samples:  # fmt: skip
     """The samples of a .csv. With `gaps`, labelled lines that lack a value are left out, and a note says that they are
-    so; otherwise they are an error."""
-    table, spreading = _read(path, value, graph, targets)
-    wanted = target_columns(table, graph, targets) if targets else []
+    so; otherwise they are an error. `label` is the name of the label's column, if it is not the usual one."""
+    table, spreading = _read(path, value, graph, targets, label)
+    wanted = _wanted(table, graph, targets)
     kept, column = _columns(value, table, graph.columns) if not wanted else (_others(table, graph, wanted), None)
     judged = [*wanted, *([] if column is None else [column])]
     lacking: tuple[str, ...] = ()
@@ -39,12 +40,27 @@ def table_samples(path: Path, value: Value, graph: Graph, targets: bool | tuple[
         x, labels = windows(value, x, labels, str(path), source_of(graph).overlap)
     left = [h.strip() for c, h in enumerate(table.heading) if c not in (*kept, *wanted, column)]
     notes = (table.style.words, f"columns left out: {', '.join(left)}" if left else "", *spreading, *lacking)
-    return Samples((fit(value, x, str(path)),), labels, names, path.name, tuple(filter(None, notes)),
+    return Samples((fit(value, x, str(path)),), labels, names, _source(table, judged), tuple(filter(None, notes)),
                    table.names(kept))  # fmt: skip
 
 
-def _read(path: Path, value: Value, graph: Graph, targets: bool | tuple[str, ...]) -> tuple[Table, tuple[str, ...]]:
-    table = read_table(path)
+def _wanted(table: Table, graph: Graph, targets: bool | tuple[str, ...]) -> list[int]:
+    """The columns of the targets: the label's, if the user names it and one number is learned."""
+    if table.label and targets is True:
+        one = int(np.prod(graph.outputs[0].shape[1:])) == 1
+        return [table.labelled] if one and table.labelled is not None else []
+    return target_columns(table, graph, targets) if targets else []
+
+
+def _source(table: Table, judged: list[int]) -> str:
+    """The file, and the columns of labels or targets."""
+    columns = ", ".join(map(table.called, judged))
+    return f"{table.path.name}, label{'s' if len(judged) > 1 else ''} {columns}" if judged else table.path.name
+
+
+def _read(path: Path, value: Value, graph: Graph, targets: bool | tuple[str, ...],
+          label: str) -> tuple[Table, tuple[str, ...]]:  # fmt: skip
+    table = read_table(path, label)
     if _channels(value):
         return table, ()
     size = int(np.prod(value.shape[1:]))
@@ -58,9 +74,18 @@ def _columns(value: Value, table: Table, known: tuple[str, ...]) -> tuple[list[i
         idle = left_out(table)  # teach does not learn from them
         others = [c for c in range(table.width) if c not in (*kept, *idle)]
         last = others[0] if others == [table.width - 1] else None
+        if table.label:
+            return kept, _apart(table, kept)
         return kept, next((c for c in others if table.heading[c].strip().lower() in LABEL_HEADINGS), last)
-    column = _label_column(value, table.heading, table.width)
+    column = table.labelled if table.label else _label_column(value, table.heading, table.width)
     return [c for c in range(table.width) if c != column], column
+
+
+def _apart(table: Table, inputs: list[int]) -> int | None:
+    """The label's column, which must not be one of the inputs."""
+    if table.labelled in inputs:
+        raise DataError(f"{table.label} is an input of the model, not its label", where=str(table.path))
+    return table.labelled
 
 
 def _others(table: Table, graph: Graph, wanted: list[int]) -> list[int]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from insitu.errors import DataError
 from insitu.graph.classes import of_columns
+from insitu.terminal.wording import meant
 
 LABEL_HEADINGS = ("label", "class", "target")  # of a table's column, best first
 LOOKED_AT = 50  # lines that decide how a file is written
@@ -60,6 +61,20 @@ class Table:
     heading: list[str]
     rows: list[list[str]]
     lines: list[int] = field(repr=False)
+    label: str = ""  # the name of the label's column, if the user says so
+
+    @property
+    def labelled(self) -> int | None:
+        """The column that the user names as the label, or that is headed so, or as class or target."""
+        heading = [name.strip() for name in self.heading]
+        if self.label:
+            return heading.index(self.label)
+        names = [name.lower() for name in heading]
+        return next((names.index(name) for name in LABEL_HEADINGS if name in names), None)
+
+    def called(self, column: int) -> str:
+        """A column's name, or its position, counted from 1."""
+        return self.heading[column].strip() if self.heading else f"column {column + 1}"
 
     @property
     def width(self) -> int:
@@ -124,8 +139,11 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
 
-def read_table(path: Path) -> Table:
-    """The rows of a file below its heading, if it has one; all have the same number of columns."""
+def read_table(path: Path, label: str = "") -> Table:
+    """The rows of a file below its heading, if it has one; all have the same number of columns.
+
+    label     the name of the label's column; "": by its heading, or the last one
+    """
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as e:
@@ -137,7 +155,17 @@ def read_table(path: Path) -> Table:
     if rows and not any(style.number(cell) is not None for cell in rows[0]):
         heading, rows, lines = rows[0], rows[1:], lines[1:]
     _check_widths(path, heading, rows, lines)
-    return Table(path, style, heading, rows, lines)
+    return Table(path, style, heading, rows, lines, _known_label(path, heading, label))
+
+
+def _known_label(path: Path, heading: list[str], label: str) -> str:
+    names = [name.strip() for name in heading]
+    if label and not names:
+        raise DataError("has no heading, so no column has a name", where=str(path), hint="the label is the last column")
+    if label and label not in names:
+        what = f"has no column {label!r}{meant(label, names)}"
+        raise DataError(what, where=str(path), hint=f"its columns are {_listed(names)}")
+    return label
 
 
 def _style(lines: list[str]) -> Style:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from insitu.data.left_out import undated
-from insitu.data.tables import LABEL_HEADINGS, MISSING, Style, Table
+from insitu.data.tables import MISSING, Style, Table
 from insitu.errors import DataError
 from insitu.graph.classes import of_columns
 
@@ -96,10 +96,8 @@ def _words(table: Table, column: int) -> list[str]:
 
 def _label(table: Table, found: Words, size: int | None) -> int | None:
     """The column of the label: that headed so, or the last one, unless all columns together are the inputs."""
-    names = [name.lower() for name in _names(table)]
-    headed = next((names.index(name) for name in LABEL_HEADINGS if name in names), None)
     whole = table.width + sum(len(words) - 1 for words in found.values())
-    return headed if headed is not None else None if whole == size else table.width - 1
+    return table.labelled if table.labelled is not None else None if whole == size else table.width - 1
 
 
 def _spread(table: Table, words: Words) -> Table:

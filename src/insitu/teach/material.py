@@ -47,6 +47,7 @@ class Material:
     rows: np.ndarray | None = None  # float32[examples, columns] of a table
     targets: np.ndarray | None = None  # float32[examples, 1] of a table of quantities, whose labels are all 0
     columns: tuple[str, ...] = ()  # their names, if the table has a heading
+    label: str = ""  # the column of a table that is the label
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -70,16 +71,17 @@ class Material:
 
 
 def look(path: str | Path, *, share: float = 0.2, seed: int = 0, before: Lesson | None = None,
-         columns: tuple[str, ...] = ()) -> Material:  # fmt: skip
+         columns: tuple[str, ...] = (), label: str = "") -> Material:  # fmt: skip
     """What is to be learned. `share` of the examples of every class are kept for the test.
 
     before      an earlier lesson: its examples keep their place, its share and seed decide about new ones
     columns     of an earlier table, in their order
+    label       the column of a table that is the label; "": by its heading, or the last one
     """
     path = Path(path)
     if not path.exists():
         raise DataError("no such folder", where=str(path), hint=NEEDED)
-    found = _table(path, columns, before) if path.is_file() else _folder(path, before)
+    found = _table(path, columns, before, label) if path.is_file() else _folder(path, before)
     return replace(found, test=_chosen(found, share, seed, before))
 
 
@@ -122,11 +124,12 @@ def _marks(keys: Iterable[str], contents: Iterable[str | bytes]) -> np.ndarray:
     return np.array([(mark(key), mark(data)) for key, data in zip(keys, contents)], np.uint64)
 
 
-def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Material:
+def _table(path: Path, columns: tuple[str, ...], before: Lesson | None, label: str) -> Material:
     """The column headed `label` (or `class`, `target`), or the last one; the others are numbers, or words."""
     if path.suffix.lower() != ".csv":
         raise DataError(f"unknown kind of data {path.suffix!r}", where=str(path), hint=NEEDED)
-    table, counters = (read_table(path), ()) if columns else uncounted(read_table(path))
+    table = read_table(path, label)
+    table, counters = (table, ()) if columns else uncounted(table)
     whole, spreading = spread(table, columns, labelled=True)
     inputs, column = _columns(whole, columns)
     table, gaps = without_gaps(whole, [*inputs, column])
@@ -135,7 +138,7 @@ def _table(path: Path, columns: tuple[str, ...], before: Lesson | None) -> Mater
     labels = np.array([names.index(w) for w in words], np.int64)
     keys = [",".join(row[c].strip() for c in (*inputs, column)) for row in table.rows]
     made = Material(path, TABLE, names, labels, np.zeros(len(labels), bool), _marks(keys, keys), keys,
-                    rows=_finite(table, inputs), columns=table.names(inputs),
+                    rows=_finite(table, inputs), columns=table.names(inputs), label=table.called(column),
                     notes=(*counters, *spreading, *gaps))  # fmt: skip
     if before.kind == QUANTITIES if before else len(names) > max(MOST_CLASSES, len(words) // FEWEST):
         return _quantities(made, table, column)
@@ -174,6 +177,10 @@ def _columns(table: Table, known: tuple[str, ...]) -> tuple[list[int], int]:
     inputs = table.places(known) if known and heading else list(range(table.width))
     idle = left_out(table) if known and heading else []
     free = [c for c in range(table.width) if c not in (*inputs, *idle)] if known and heading else inputs
+    if table.label and table.labelled is not None:
+        if known and table.labelled in inputs:
+            raise DataError(f"{table.label} is an input of the learner, not its label", where=str(table.path))
+        return [c for c in inputs if c != table.labelled], table.labelled
     headed = [c for name in LABEL_HEADINGS for c in free if heading and heading[c] == name]
     label = (headed or free or [table.width - 1])[0 if headed else -1]
     return [c for c in inputs if c != label], label

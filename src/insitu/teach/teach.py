@@ -33,6 +33,7 @@ from insitu.teach.material import PHOTOS, QUANTITIES, RECORDINGS, SOUNDS, TABLE,
 from insitu.teach.pictures import are_small, better, frame
 from insitu.teach.result import Taught, tested
 from insitu.teach.scratch import LISTENING, for_pictures, for_quantity, for_sounds, for_table, for_windows
+from insitu.terminal.colour import say
 from insitu.terminal.progress import Report, bar
 from insitu.terminal.wording import either, in_lesson
 from insitu.training.train import Recipe
@@ -52,15 +53,17 @@ Keep = Callable[[Learner], object]
 
 def teach(path: str | Path, *, board: str | Board | None = None, sram: int | None = None, flash: int | None = None,
           backbone: str | None = None, share: float | None = None, seed: int | None = None,
-          go_on: Learner | None = None, keep: Keep | None = None,
+          label: str = "", go_on: Learner | None = None, strangers: bool = True, keep: Keep | None = None,
           progress: Report | None = None) -> Taught:  # fmt: skip
     """A learner that knows the examples of a folder or table, tested on a fifth of them.
 
     board, sram, flash    the network is chosen to fit them
     backbone              a network for photos or words, by name; None: the most accurate one that fits
     share                 of the examples that are kept for the test (0.2)
+    label                 the column of a table that is the label; "": by its heading, or the last one
     go_on                 a learner that was taught before: it learns on, for the same board; what it learned from
                           before is never tested on
+    strangers             False: it is an error if go_on knows none of the classes
     keep                  is called with the learner if Ctrl-C interrupts its training
     """
     name = board.name if isinstance(board, Board) else board
@@ -70,7 +73,11 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
     before = go_on.lesson if go_on else None
     lesson = before.agreed(given) if before else Lesson(**{k: v for k, v in given.items() if v is not None})
     columns = go_on.graphs["predict"].columns if go_on else ()
-    material = look(path, share=lesson.share, seed=lesson.seed, before=before, columns=columns)
+    material = look(path, share=lesson.share, seed=lesson.seed, before=before, columns=columns, label=label)
+    if material.label:
+        say(f"{material.path.name}: the label is {material.label}")
+    if go_on is not None and not strangers:
+        _check_known(material, go_on.names)
     lesson = replace(lesson, kind=_kind(material, before)).after(material.marks, material.test)
     board = board or lesson.board
     with bar(progress) as report, in_lesson():
@@ -86,6 +93,15 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
 def _knows(material: Material, lesson: Lesson) -> bool:
     """Is there a network that knows photos, or words, already? For photos, none is an error."""
     return material.kind in (PHOTOS, SOUNDS) and any(True for _ in backbones(lesson.backbone, material.kind == SOUNDS))
+
+
+def _check_known(material: Material, known: tuple[str, ...]) -> None:
+    """Examples of other classes alone are hardly meant for this learner."""
+    if material.targets is None and any(known) and not set(material.names) & set(known):
+        what = f"has none of the classes that the learner knows ({', '.join(known[:3])}{', ...' if known[3:] else ''})"
+        hint = either(shell="-o OTHER.insitu learns them apart, --again starts anew, -o with its file adds them to it",
+                      python="leave out go_on to start anew")  # fmt: skip
+        raise DataError(what, where=str(material.path), hint=hint)
 
 
 def _kind(material: Material, before: Lesson | None) -> str:
