@@ -17,7 +17,7 @@ TYPES = frozenset(
     "adam_options block_gradient block_multiplier box_shape channel_place conv2d_shape fours_task integer_update "
     "linear_shape matmul_shape matrix_end matrix_run matrix_shape pair_shape product_quant reduce_shape requant "
     "sound_bands sound_frames sound_past sound_ratio sum_litert_quant sum_quant tap tap_range tap_row "
-    "weight_scales".split()
+    "tile_outputs tile_ready weight_scales".split()
 )
 CTYPES = {
     "float32": "float", "float64": "double", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t",

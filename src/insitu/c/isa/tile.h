@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "isa/machine.h"
+#include "isa/tile_ready.h"
 #include "numbers/requant.h"
 
 /* y[p,o] = requantised (b[o] + c[o] + sum over r,k of u[r][p*step + k] w[o,r,k]) for p < rows (at most 16), o < outs.
@@ -39,7 +40,15 @@ static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const
 #elif INSITU_AVX2_FLOATS
 #include "isa/avx2/tile.h"
 #else
-#define tile_any_s8 scalar_tile_s8
+#define plain_tile_s8 scalar_tile_s8
+#endif
+
+/* The same with what is ready of b, c and q: tile_any_ready_s8 prepares it for tiles of up to `rows` rows and k bytes. */
+#ifndef tile_any_s8
+#define tile_any_s8(y, mask, y_row, u, runs, k4, step, rows, w, b, c, outs, q, ready)                                  \
+    ((void)(ready), plain_tile_s8(y, mask, y_row, u, runs, k4, step, rows, w, b, c, outs, q))
+#define tile_any_ready_s8(ready, rows, k, b, c, outs, q)                                                             \
+    ((ready)->blocks = 0, (void)(rows), (void)(k), (void)(b), (void)(c), (void)(outs), (void)(q))
 #endif
 
 /* The same with u = x + 128 for any number of rows of k inputs, one after the other, and one run. A machine that has it

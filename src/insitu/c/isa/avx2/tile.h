@@ -163,7 +163,7 @@ static inline void avx2_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const u
     }
     tile_rows_s8(y, mask, rows, &t, b, c, o, outs, q);
 }
-#define tile_any_s8 avx2_tile_s8
+#define plain_tile_s8 avx2_tile_s8
 
 /* is there a shift that is left to plain C? */
 ALWAYS_INLINE int any_scalar(const requant *q, int32_t outs)

@@ -168,7 +168,8 @@ ALWAYS_INLINE int32_t sum_litert_fours(const int away, int8_t *y, const int8_t *
         UNROLL
         for (int j = 0; j < 4; j++) {
             const __m128i *const at = (const __m128i *)(a + i) + j, *const bt = (const __m128i *)(b + i) + j;
-            sums[j] = sum_of_terms(_mm_loadu_si128(at), _mm_loadu_si128(bt), q);
+            const __m512i sum = sum_of_terms(_mm_loadu_si128(at), _mm_loadu_si128(bt), q);
+            sums[j] = _mm512_add_epi32(sum, _mm512_set1_epi32(FOURS_RAISED));
         }
         _mm512_storeu_si512(y + i, requant_bytes(away, sums, f));
     }
@@ -182,10 +183,12 @@ static inline void avx512_sum_litert_run(int8_t *y, const int8_t *a, const int8_
     const int8_t shift = (int8_t)q->y_shift;
     const requant out = {0, 0, q->y_zero, q->lo, q->hi, REQUANT_LITERT, 0, &quant->my, &shift};
     const requant_lanes r = requant_load(&out, 0, 0xffff);
-    const requant_fours f = requant_fours_from(&r);
+    tile_outputs ready;
+    fours_prepare(&ready, &out, 0, 0xffff);
+    const requant_fours f = fours_load(&ready);
     int32_t i = 0;
-    if (f.possible) {
-        i = f.away ? sum_litert_fours(1, y, a, b, n, q, &f) : sum_litert_fours(0, y, a, b, n, q, &f);
+    if (ready.possible) {
+        i = ready.away ? sum_litert_fours(1, y, a, b, n, q, &f) : sum_litert_fours(0, y, a, b, n, q, &f);
     }
     for (; i + 16 <= n; i += 16) {
         sum_litert_sixteen(y + i, a + i, b + i, 0xffff, q, &r);

@@ -1,7 +1,8 @@
 /* tile.h for x86 with AVX-512 and VNNI: blocks of outputs stay in registers. Equal to scalar_tile_s8 in every bit.
  *
- * Sums go through memory to be requantised, in one place for blocks of all sizes: that takes a few instructions more
- * per block, and a tenth of the code.
+ * Blocks of four rows or more, whose outputs are ready, are requantised from registers, four vectors at a time: see fours.h.
+ * Other sums go through memory to be requantised, in one place for blocks of all sizes: that takes a few instructions
+ * more per block, and a tenth of the code.
  */
 #ifndef INSITU_ISA_AVX512_TILE_H
 #define INSITU_ISA_AVX512_TILE_H
@@ -21,47 +22,123 @@ typedef struct {
     const int32_t *b, *c;
     int32_t outs;
     const requant *q;
+    const tile_ready *ready;
 } tile_source;
 
-/* are the sums of sixteen outputs within 2^30? */
-ALWAYS_INLINE int tile_within(int32_t o, __mmask16 k, const tile_source *t)
+/* the sums of sixteen outputs from o on before the first product */
+ALWAYS_INLINE __m512i tile_start(__mmask16 k, int32_t o, const int32_t *b, const int32_t *c)
 {
-    __m512i start = _mm512_maskz_loadu_epi32(k, t->c + o);
-    if (t->b) {
-        start = _mm512_add_epi32(start, _mm512_maskz_loadu_epi32(k, t->b + o));
-    }
+    const __m512i start = _mm512_maskz_loadu_epi32(k, c + o);
+    return b ? _mm512_add_epi32(start, _mm512_maskz_loadu_epi32(k, b + o)) : start;
+}
+
+/* up to sixteen outputs from o on, for sums of k products: they are possible if they stay within 2^30 */
+ALWAYS_INLINE void tile_prepare(tile_outputs *to, int32_t o, int64_t k, const int32_t *b, const int32_t *c,
+                                int32_t outs, const requant *q)
+{
+    const __m512i start = tile_start(lanes16(outs - o), o, b, c);
     const __mmask16 far = _mm512_cmpge_epu32_mask(_mm512_abs_epi32(start), _mm512_set1_epi32(1 << 29));
-    return far == 0 && (int64_t)t->runs * t->k4 <= 1 << 12;
+    fours_prepare(to, q, o, lanes16(outs - o));
+    to->possible = to->possible && far == 0 && k <= 1 << 14;
+    _mm512_storeu_si512(to->start, _mm512_add_epi32(start, _mm512_set1_epi32(FOURS_RAISED)));
 }
 
-/* y of the rows four at a time, where that is possible; returns how many are done */
-ALWAYS_INLINE int32_t tile_fours_s8(const int away, const __m512i *sums, int32_t rows, int8_t *y, ptrdiff_t step,
-                                    const requant_fours *f)
+/* as far as there is room, and up to the first that is not possible */
+static inline void avx512_tile_ready_s8(tile_ready *ready, int32_t rows, int32_t k, const int32_t *b, const int32_t *c,
+                                        int32_t outs, const requant *q)
 {
-    int32_t p = 0;
-    for (; p + 4 <= rows; p += 4) {
-        store_fours(y + p * step, step, requant_bytes(away, sums + p, f));
+    int32_t j = 0;
+    for (; rows >= 4 && j < TILE_READY && 16 * j < outs; j++) {
+        tile_prepare(ready->at + j, 16 * j, k, b, c, outs, q);
+        if (!ready->at[j].possible) {
+            break;
+        }
     }
-    return p;
+    ready->blocks = j;
+}
+#define tile_any_ready_s8 avx512_tile_ready_s8
+
+/* mask of `rows` rows from this row on, sixteen outputs from o on */
+APART void tile_masks_s8(const __m512i *sums, int32_t rows, ptrdiff_t row, int32_t o, const tile_source *t)
+{
+    const __mmask16 k = lanes16(t->outs - o);
+    const requant_lanes r = requant_load(t->q, o, k);
+    requant_masks(rows, mask_row(t->mask, (int32_t)row, t->y_row), (t->y_row + 7) / 8, k, sums, 1, &r);
 }
 
-/* y and mask of `rows` rows from this row on, sixteen outputs from o on */
+/* y and mask of the same rows */
 APART void tile_finish_s8(const __m512i *sums, int32_t rows, ptrdiff_t row, int32_t o, const tile_source *t)
 {
     const __mmask16 k = lanes16(t->outs - o);
     const requant_lanes r = requant_load(t->q, o, k);
     int8_t *y = t->y + row * t->y_row + o;
-    uint8_t *mask = mask_row(t->mask, (int32_t)row, t->y_row);
-    const requant_fours f = requant_fours_from(&r);
-    int32_t done = 0;
-    if (k == 0xffff && f.possible && tile_within(o, k, t)) {
-        done = f.away ? tile_fours_s8(1, sums, rows, y, t->y_row, &f) : tile_fours_s8(0, sums, rows, y, t->y_row, &f);
-    }
-    for (int32_t p = done; p < rows; p++) {
+    for (int32_t p = 0; p < rows; p++) {
         requant_store(1, y + p * (ptrdiff_t)t->y_row, 0, k, sums + p, 1, &r);
     }
-    for (int32_t p = 0; mask && p < rows; p++, mask += (t->y_row + 7) / 8) {
-        requant_masks(1, mask, 0, k, sums + p, 1, &r);
+    if (t->mask) {
+        tile_masks_s8(sums, rows, row, o, t);
+    }
+}
+
+/* to memory, lowered */
+ALWAYS_INLINE void copy_sums(const int n, __m512i *to, const __m512i *acc, int32_t by)
+{
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        to[i] = _mm512_sub_epi32(acc[i], _mm512_set1_epi32(by));
+    }
+}
+
+/* four sums of the P from p on; after the last, the last again */
+ALWAYS_INLINE void four_of(__m512i *four, const int P, const int p, const __m512i *u)
+{
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        four[i] = u[p + i < P ? p + i : P - 1];
+    }
+}
+
+/* y of P rows, whose sums are raised, sixteen outputs */
+ALWAYS_INLINE void tile_fours_s8(const int away, const int P, const __m512i *u, int8_t *y, ptrdiff_t step,
+                                 const tile_outputs *g)
+{
+    const requant_fours f = fours_load(g);
+    UNROLL
+    for (int p = 0; p < P; p += 4) {
+        __m512i four[4];
+        four_of(four, P, p, u);
+        store_fours(P - p < 4 ? P - p : 4, y + p * step, step, requant_bytes(away, four, &f));
+    }
+}
+
+/* the same of the outputs k, one row at a time */
+APART void tile_some_s8(const __m512i *u, int32_t rows, int8_t *y, ptrdiff_t step, __mmask16 k, const tile_outputs *g)
+{
+    const requant_fours f = fours_load(g);
+    for (int32_t p = 0; p < rows; p++) {
+        const __m512i four[4] = {u[p], u[p], u[p], u[p]};
+        const __m512i v = g->away ? requant_bytes(1, four, &f) : requant_bytes(0, four, &f);
+        _mm_mask_storeu_epi8(y + p * step, k, _mm512_castsi512_si128(v));
+    }
+}
+
+/* y of P rows by N blocks whose sums are raised */
+ALWAYS_INLINE void tile_quick_s8(const int P, const int N, const __m512i *u, ptrdiff_t row, int32_t o,
+                                 const tile_source *t, const tile_outputs *g)
+{
+    int8_t *y = t->y + row * t->y_row + o;
+    UNROLL
+    for (int j = 0; j < N; j++) {
+        const __mmask16 k = lanes16(t->outs - o - 16 * j);
+        if (k != 0xffff) {
+            __m512i some[16];
+            copy_sums(P, some, u + j * P, 0);
+            tile_some_s8(some, P, y + 16 * j, t->y_row, k, g + j);
+        } else if (g->away) {
+            tile_fours_s8(1, P, u + j * P, y + 16 * j, t->y_row, g + j);
+        } else {
+            tile_fours_s8(0, P, u + j * P, y + 16 * j, t->y_row, g + j);
+        }
     }
 }
 
@@ -75,17 +152,36 @@ APART void tile_finish_row_s8(const __m512i *sums, int32_t blocks, ptrdiff_t row
     }
 }
 
+/* what is ready of N blocks of outputs from o on, or prepared here beyond what there is room for; or null */
+ALWAYS_INLINE const tile_outputs *tile_quick_outputs(const int N, tile_outputs *own, int32_t o, const tile_source *t)
+{
+    if (o / 16 + N <= t->ready->blocks) {
+        return t->ready->at + o / 16;
+    }
+    if (t->ready->blocks < TILE_READY) {
+        return NULL;
+    }
+    int possible = 1;
+    for (int j = 0; j < N; j++) {
+        tile_prepare(own + j, o + 16 * j, (int64_t)t->runs * t->k4 * 4, t->b, t->c, t->outs, t->q);
+        possible = possible && own[j].possible;
+    }
+    return possible ? own : NULL;
+}
+
 /* P rows by N blocks of sixteen outputs from o on, all sums in registers */
 ALWAYS_INLINE void tile_block_s8(const int P, const int N, ptrdiff_t row, const tile_source *t, int32_t o)
 {
     __m512i acc[8 * 4], sums[8 * 4];
+    tile_outputs own[8];
+    const tile_outputs *g = NULL;
+    if (P >= 4) {
+        g = tile_quick_outputs(N, own, o, t);
+    }
     UNROLL
     for (int j = 0; j < N; j++) {
         const __mmask16 k = lanes16(t->outs - o - 16 * j);
-        __m512i start = _mm512_maskz_loadu_epi32(k, t->c + o + 16 * j);
-        if (t->b) {
-            start = _mm512_add_epi32(start, _mm512_maskz_loadu_epi32(k, t->b + o + 16 * j));
-        }
+        const __m512i start = g ? _mm512_loadu_si512(g[j].start) : tile_start(k, o + 16 * j, t->b, t->c);
         UNROLL
         for (int p = 0; p < P; p++) {
             acc[j * P + p] = start;
@@ -123,16 +219,19 @@ ALWAYS_INLINE void tile_block_s8(const int P, const int N, ptrdiff_t row, const 
             }
         }
     }
-    UNROLL
-    for (int i = 0; i < P * N; i++) {
-        sums[i] = acc[i];
+    if (P >= 4 && g) {
+        tile_quick_s8(P, N, acc, row, o, t, g);
     }
+    if (P >= 4 && g && !t->mask) {
+        return;
+    }
+    copy_sums(P * N, sums, acc, g ? FOURS_RAISED : 0);
     if (P == 1 && !t->q->step && !t->mask) {
         tile_finish_row_s8(sums, N, row, o, t);
         return;
     }
     for (int j = 0; j < N; j++) {
-        tile_finish_s8(sums + j * P, P, row, o + 16 * j, t);
+        (P >= 4 && g ? tile_masks_s8 : tile_finish_s8)(sums + j * P, P, row, o + 16 * j, t);
     }
 }
 
@@ -148,13 +247,19 @@ ALWAYS_INLINE void tile_rows_s8(const int P, const int N, ptrdiff_t row, const t
     }
 }
 
+/* sixteen rows by up to sixteen outputs */
+APART void tile_sixteen_s8(const tile_source *t)
+{
+    tile_block_s8(16, 1, 0, t, 0);
+}
+
 static inline void avx512_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const uint8_t *const *u, int32_t runs,
                                   int32_t k4, int32_t step, int32_t rows, const int8_t *w, const int32_t *b,
-                                  const int32_t *c, int32_t outs, const requant *q)
+                                  const int32_t *c, int32_t outs, const requant *q, const tile_ready *ready)
 {
-    const tile_source t = {y, mask, y_row, u, runs, k4, step, w, b, c, outs, q};
+    const tile_source t = {y, mask, y_row, u, runs, k4, step, w, b, c, outs, q, ready};
     if (rows == 16 && outs <= 16) {
-        tile_rows_s8(16, 1, 0, &t);
+        tile_sixteen_s8(&t);
         return;
     }
     ptrdiff_t row = 0;

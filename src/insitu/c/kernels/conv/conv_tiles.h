@@ -63,6 +63,8 @@ static inline void conv2d_tiles(int8_t *y, uint8_t *mask, const int8_t *x, const
     const int32_t count = s->dw == 1 ? s->kh : s->kh * s->kw, length = s->dw == 1 ? s->kw * s->c : s->c;
     const int32_t wide = ((s->ow - 1) * s->sw + (s->kw - 1) * s->dw + 1) * s->c, pad = q->x_zero + 128;
     ring g = {(uint8_t *)scratch + (8 * count + 15) / 16 * 16, (wide + 3 + 15) / 16 * 16, (s->kh - 1) * s->dh + 1, 0};
+    tile_ready ready;
+    tile_ready_s8(&ready, s->ow, count * ((length + 3) / 4 * 4), b, offset, outs, q);
     for (int32_t n = 0; n < s->n; n++, x += s->h * s->w * s->c) {
         fill_u8(g.rows, pad, g.span * g.bytes);
         g.next = -s->pt;
@@ -72,7 +74,8 @@ static inline void conv2d_tiles(int8_t *y, uint8_t *mask, const int8_t *x, const
             for (int32_t j = 0; j < s->ow; j += CONV_TILE) {
                 const int32_t rows = s->ow - j < CONV_TILE ? s->ow - j : CONV_TILE;
                 uint8_t *bits = mask_row(mask, (n * s->oh + i) * s->ow + j, s->o);
-                tile_s8(y, bits, s->o, runs, count, (length + 3) / 4, s->sw * s->c, rows, w, b, offset, outs, q);
+                tile_s8(y, bits, s->o, runs, count, (length + 3) / 4, s->sw * s->c, rows, w, b, offset, outs, q,
+                        &ready);
                 for (int32_t r = 0; r < count; r++) {
                     runs[r] += CONV_TILE * s->sw * s->c;
                 }

@@ -12,11 +12,16 @@ void linear_packed_s8(int8_t *y, uint8_t *mask, const int8_t *x, const int8_t *w
     uint8_t *u = (uint8_t *)scratch;
     const uint8_t *run = u;
     const int32_t k4 = (s->i + 3) / 4;
+    tile_ready ready;
+    ready.blocks = 0;
+    if (s->rows > 1) {
+        tile_ready_s8(&ready, tile, 4 * k4, b, offset, s->o, q);
+    }
     for (int32_t r = 0; r < s->rows; r += tile) {
         const int32_t rows = s->rows - r < tile ? s->rows - r : tile;
         for (int32_t t = 0; t < rows; t++) {
             raise_s8(u + t * 4 * k4, x + (r + t) * s->i, s->i);
         }
-        tile_s8(y + r * s->o, mask_row(mask, r, s->o), s->o, &run, 1, k4, 4 * k4, rows, w, b, offset, s->o, q);
+        tile_s8(y + r * s->o, mask_row(mask, r, s->o), s->o, &run, 1, k4, 4 * k4, rows, w, b, offset, s->o, q, &ready);
     }
 }

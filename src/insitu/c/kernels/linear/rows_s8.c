@@ -14,9 +14,11 @@ void rows_s8(int8_t *y, uint8_t *mask, int32_t y_row, const int8_t *x, int32_t k
     if (rows_any_s8(y, mask, y_row, x, k, count, w, b, c, outs, q)) {
         return;
     }
+    tile_ready ready;
+    tile_ready_s8(&ready, count, k, b, c, outs, q);
     for (int32_t p = 0; p < count; p += ROWS_TILE) {
         const int32_t rows = count - p < ROWS_TILE ? count - p : ROWS_TILE;
         raise_s8((uint8_t *)scratch, x + p * k, rows * k);
-        tile_s8(y + p * y_row, mask_row(mask, p, y_row), y_row, &run, 1, k / 4, k, rows, w, b, c, outs, q);
+        tile_s8(y + p * y_row, mask_row(mask, p, y_row), y_row, &run, 1, k / 4, k, rows, w, b, c, outs, q, &ready);
     }
 }
