@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import insitu
+from insitu.learner.file import state_of
 
 
 def samples(*shape: int) -> np.ndarray:
@@ -27,3 +28,46 @@ def test_onnxruntime_takes_real_numbers_that_are_turned_behind_a_dequantisation(
     learner = insitu.compile(net, example=torch.zeros(1, 2, 4, 4), data=x, scheme="head")
     for options in ({}, {"form": "qdq"}, {"precision": "float"}):
         assert learner.export(tmp_path / "net.onnx", **options).size_bytes
+
+
+class Upsampling(nn.Module):
+    """Convolutions around an interpolation."""
+
+    def __init__(self, align: bool, **size):
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(2, 3, 3), nn.Conv2d(3, 3, 3), nn.Linear(3, 3)
+        self.up = nn.Upsample(mode="bilinear", align_corners=align, **size)
+
+    def forward(self, x):
+        x = torch.relu(self.b(self.up(torch.relu(self.a(x)))))
+        return self.c(x.mean((2, 3)))
+
+
+@pytest.mark.parametrize("size", [{"size": (9, 11)}, {"scale_factor": (1.7, 2.5)}, {"size": (3, 4)}])
+@pytest.mark.parametrize("align", [True, False])
+@pytest.mark.parametrize("scheme", ["full", "last:2"])
+def test_an_interpolation_is_never_trained(align, size, scheme):
+    """It is a product with a matrix that is none of the model's: the module holds all that was learned."""
+    torch.manual_seed(0)
+    net, x = Upsampling(align, **size).eval(), samples(2, 7, 8)
+    learner = insitu.compile(net, example=torch.zeros(1, 2, 7, 8), precision="float", scheme=scheme, batch=1)
+    np.testing.assert_allclose(learner.predict(x), net(torch.tensor(x)).detach(), atol=1e-5)
+    learner.fit(x, np.arange(8) % 3, epochs=3, rate=0.05)
+    insitu.export.into(net, learner)
+    np.testing.assert_allclose(learner.predict(x), net(torch.tensor(x)).detach(), atol=1e-5)
+
+
+def test_an_int8_interpolation_is_never_trained_either(tmp_path):
+    net, x = Upsampling(False, size=(9, 11)).eval(), samples(2, 7, 8)
+    learner = insitu.compile(net, example=torch.zeros(1, 2, 7, 8), data=x, scheme="full")
+    assert not any(name.startswith("up.") for name in state_of(learner))
+    learner.save(tmp_path / "net.insitu")
+    insitu.open(tmp_path / "net.insitu").export(tmp_path / "net.tflite")
+
+
+def test_an_interpolation_of_an_onnx_file_is_never_trained(tmp_path):
+    pytest.importorskip("onnxscript", reason="torch writes .onnx files with it")
+    net = Upsampling(False, size=(9, 11)).eval()
+    torch.onnx.export(net, (torch.zeros(1, 2, 7, 8),), tmp_path / "net.onnx", dynamo=False)
+    learner = insitu.compile(tmp_path / "net.onnx", precision="float", scheme="full", batch=1)
+    assert not any(name.startswith("up.") for name in state_of(learner))

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 
 from insitu.graph import Graph, Node, build, check, drop_unused
+from insitu.graph.fixed import is_fixed
 from insitu.quantizer.calibrate import Ranges
 from insitu.quantizer.correct import is_correction
 from insitu.quantizer.equalize import equalize
@@ -59,10 +60,10 @@ def quantize(
 
 def _copies(graph: Graph) -> Graph:
     """The graph with marks only on parameters that several layers have copies of (trained, these would drift apart),
-    and on biases that are none of the model's."""
+    and on weights and biases that are none of the model's."""
     count = Counter(graph.parameters.values())
-    kept = {name: of for name, of in graph.parameters.items() if count[of] > 1 or is_correction(graph, name)}
-    return replace(graph, parameters=kept)
+    made = {name for name in graph.parameters if is_correction(graph, name) or is_fixed(graph, name)}
+    return replace(graph, parameters={k: of for k, of in graph.parameters.items() if count[of] > 1 or k in made})
 
 
 def reference(graph: Graph, ranges: Ranges) -> Graph:

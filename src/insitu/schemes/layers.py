@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from insitu.graph import Graph, Node, Value, drop_unused
+from insitu.graph.fixed import is_fixed
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,5 +46,7 @@ def _layer(graph: Graph, node: Node, weight: int, bias: int | None) -> Layer | N
     stored = {**graph.constants, **graph.state}
     if len(node.inputs) <= weight or node.inputs[weight].name not in stored:
         return None  # the weight is computed: nothing to train here
+    if is_fixed(graph, node.inputs[weight].name):
+        return None
     has_bias = bias is not None and len(node.inputs) > bias and node.inputs[bias].name in stored
     return Layer(node, node.inputs[weight], node.inputs[bias] if has_bias and bias is not None else None)

@@ -14,6 +14,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Type, Value, build, quant
+from insitu.graph.fixed import is_fixed
 from insitu.ops.arith import add, sub
 from insitu.ops.channels import channels_type, merge_channels, rest_of
 from insitu.ops.conv import conv2d
@@ -84,7 +85,8 @@ def _operands(builder: Builder, node: Node) -> list[Trained]:
     """The parameters a node reads that are not a layer's weight or bias: they become state."""
     found = []
     for v in node.inputs[: STATISTICS.get(node.op)]:
-        if v.name in builder.parameters and v.name in builder.constants and v.dtype == "f32":
+        own = v.name in builder.parameters and not is_fixed(builder, v.name)
+        if own and v.name in builder.constants and v.dtype == "f32":
             builder.state[v.name] = builder.constants.pop(v.name)
             found.append(Trained(v, node.name, "bias" if node.op in (add, sub) else "weight"))
     return found

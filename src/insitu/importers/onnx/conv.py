@@ -11,6 +11,7 @@ import numpy as np
 
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import Value
+from insitu.graph.fixed import mark_fixed
 from insitu.importers.onnx.node import Call, axes_of, ops, to_first, to_last
 from insitu.ops._functions import COORDINATES, ROUNDINGS, nearest
 
@@ -319,7 +320,7 @@ def cubic_weights(size: int, out: int, scale: float, coordinates: str, a: float,
 
 
 def _along(n: Call, x: Value, axis: int, weights: np.ndarray) -> Value:
-    w = n.constant(weights, f"{n.name}.axis{axis}")
+    w = mark_fixed(n.builder, n.constant(weights, f"{n.name}.axis{axis}"))
     last = x.type.rank - 1
     perm = tuple(last if d == axis else axis if d == last else d for d in range(x.type.rank))
     return ops.transpose(ops.linear(ops.transpose(x, perm=perm), w), perm=perm, name=n.name)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from insitu.graph import Value
+from insitu.graph.fixed import mark_fixed
 from insitu.importers.torch.call import Call, both_sides, pair, same_padding
 
 Ints = int | Sequence[int]
@@ -199,7 +200,7 @@ def upsample_bilinear2d(c: Call, x, size=None, align=False, scales=None, scale_w
     if size is None:
         size = [int(d * f) for d, f in zip(x.shape[2:], factors)]
     ratios = [1 / f if f else d / s for d, s, f in zip(x.shape[2:], size, factors)]
-    rows, columns = (c.constant(_linear_weights(*of, align), f"{c.name}.{axis}")
+    rows, columns = (mark_fixed(c.builder, c.constant(_linear_weights(*of, align), f"{c.name}.{axis}"))
                      for axis, of in zip(("rows", "columns"), zip(x.shape[2:], size, ratios)))  # fmt: skip
     wide = c.step("linear", x, columns)
     high = c.step("linear", c.step("transpose", wide, perm=(0, 1, 3, 2)), rows)

@@ -16,6 +16,7 @@ import numpy as np
 
 from insitu.errors import GraphError
 from insitu.graph import Builder, Graph, Node, Value, build, drop_unused
+from insitu.graph.fixed import is_fixed
 from insitu.ops.layout import transpose
 from insitu.terminal.wording import option
 
@@ -35,7 +36,8 @@ def shared(graph: Graph) -> dict[str, list[Value]]:
     found: dict[str, list[Value]] = {}
     known = {of: of for of in graph.parameters.values()} | dict(graph.parameters)  # a file does not repeat equal names
     for v in {v.name: v for n in graph.nodes for v in n.inputs}.values():
-        if v.name in known and v.name in graph.constants and v.dtype in ("f32", "s8", "s32"):
+        own = v.name in known and v.name in graph.constants and not is_fixed(graph, v.name)
+        if own and v.dtype in ("f32", "s8", "s32"):
             found.setdefault(known[v.name], []).append(v)
     return {of: values for of, values in found.items() if len(values) > 1}
 
