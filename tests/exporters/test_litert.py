@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -115,3 +117,10 @@ def test_an_operator_without_a_reference_kernel_is_checked_with_the_plain_ones(t
     learner = insitu.compile(net, data=(x, np.arange(12) % 3), precision="float", scheme="head")
     notes = [n for n in learner.export(tmp_path / "net.tflite").notes if n.startswith("LiteRT")]
     assert [n.split(":")[0] for n in notes] == ["LiteRT, XNNPACK kernels", "LiteRT, reference kernels"]
+
+
+def test_nothing_but_our_own_words_is_printed(tmp_path):
+    """LiteRT writes to stderr past Python, once per process."""
+    words = ["export", str(learner().save(tmp_path / "own.insitu")), "-o", str(tmp_path / "own.tflite")]
+    done = subprocess.run([sys.executable, "-m", "insitu", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

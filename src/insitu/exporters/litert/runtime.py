@@ -5,7 +5,10 @@ Only for checks and measurements. With `keep`, every tensor can be read after a 
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -22,18 +25,31 @@ def opened(data: bytes, resolver: OpResolverType, keep: bool) -> Interpreter:
     )  # fmt: skip
 
 
+@contextmanager
+def silent() -> Iterator[None]:
+    """Drops what is written to stderr past Python: LiteRT says there which kernels it has created."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
 class Runtime:
     """Runs samples one by one. The reference kernels define what a file means; XNNPACK is the default of phones."""
 
     def __init__(self, data: bytes, kernels: str = "reference", keep: bool = False):
         self.kernels = kernels
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), silent():
             warnings.simplefilter("ignore")  # that keeping every tensor takes memory is known
             try:
                 self.interpreter = opened(data, KERNELS[kernels], keep)
             except ValueError:
                 self.interpreter = opened(data, PLAIN, keep)
-        self.interpreter.allocate_tensors()
+            self.interpreter.allocate_tensors()
         self.inputs = self.interpreter.get_input_details()
         self.outputs = self.interpreter.get_output_details()
 

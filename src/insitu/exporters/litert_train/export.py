@@ -202,7 +202,11 @@ def check(data: bytes, learner: Learner, options: Options) -> tuple[str, ...]:
     """LiteRT reads the file and infers what the learner's graph computes."""
     from ai_edge_litert.interpreter import Interpreter
 
-    infer, graph = Interpreter(model_content=data).get_signature_runner("infer"), chosen_graph(learner, options)
+    from insitu.exporters.litert.runtime import silent
+
+    with silent():
+        infer = Interpreter(model_content=data).get_signature_runner("infer")
+    graph = chosen_graph(learner, options)
     samples = compared(graph, options.data)
     largest = max(_difference(infer, graph, sample) for sample in samples)
     if not largest <= CLOSE:
