@@ -45,6 +45,12 @@ def test_the_flags_of_a_row_make_its_program(counted):
         assert (found.sram_bytes, found.flash_bytes) == (choice.sram_bytes, choice.flash_bytes)
 
 
+def test_a_row_says_its_sram_where_another_was_asked_for(guessed):
+    assert [choice.flags for choice in guessed] == [
+        f"--prefer memory --sram {SRAM}", f"--sram {SRAM}", "--prefer speed --sram 262144"
+    ]  # fmt: skip
+
+
 def test_each_row_takes_more_memory_and_fewer_instructions_than_the_one_before(guessed, counted):
     for rows in (guessed, counted):
         small, usual, fast = rows

@@ -63,7 +63,8 @@ def flags(limits: Limits, name: str) -> str:
     """The options of a command that make this choice."""
     asked = wanted(limits, name)
     assert asked.board is not None
-    allowed = [f"--sram {asked.sram}"] if asked.sram != asked.board.sram.bytes else []
+    limited = limits.sram != asked.board.sram.bytes  # else the whole board is what is allowed anyway
+    allowed = [f"--sram {asked.sram}"] if limited else []
     return " ".join([*([f"--prefer {asked.prefer}"] if name != "default" else []), *allowed])
 
 
