@@ -82,6 +82,14 @@ def test_odd_targets_are_few_and_far_from_all_others():
     assert not odd(y).any() and not odd(rare).any()
 
 
+def test_the_long_tail_of_good_targets_is_not_odd_but_what_lies_beyond_a_gap_is():
+    a, b = np.random.default_rng(1).normal(size=(2, 400))
+    y = (20 * a * b)[:, None]  # many are near 0, some far away
+    assert np.abs(y).max() > 10 * np.subtract(*np.quantile(y, (0.75, 0.25))) / 1.349 and not odd(y).any()
+    y[7] = 2000
+    assert np.flatnonzero(odd(y)).tolist() == [7]
+
+
 def test_a_climb_goes_up_as_long_as_it_gets_better_else_down():
     def place_of(costs, guessed=2.0, both=False):
         scores = {k: Score(cost, 0.5, 10, each=np.full(10, cost)) for k, cost in costs.items()}

@@ -13,6 +13,7 @@ import insitu
 from insitu.demo.watch import network, others, wearer
 from insitu.devices.device import Updates
 from insitu.errors import DataError, LearningWarning
+from insitu.learner.advice import one_for_all
 from insitu.learner.choice import LASTING
 from insitu.learner.folder import open_folder
 from insitu.learner.held_out import Score, guess, no_better
@@ -206,6 +207,27 @@ def test_a_network_that_only_learned_to_guess_is_as_it_was_and_says_what_to_try(
     with pytest.warns(LearningWarning, match='nothing was learned.*optimizer="adam"') as said:
         history = made.fit(x, (np.random.default_rng(1).random(120) < 0.75).astype(int))
     assert history.restored and state_of(made) == before and "more samples" in str(said[0].message)
+
+
+@pytest.mark.parametrize(("share", "seed", "restored"), [(0.95, 3, True), (0.9, 1, False)])
+def test_a_network_that_answers_the_most_common_class_to_all_is_told_so(share, seed, restored):
+    x, made = data(120)[0], learner("full", head_init="zero")
+    y = (np.random.default_rng(seed).random(120) < share).astype(int)  # none depends on x
+    words = rf"{y.sum()} of 120 samples are of class 1.*right for {y.mean():.1%}.*balanced accuracy.* is 50.0%"
+    with pytest.warns(LearningWarning, match=words) as said:
+        assert made.fit(x, y).restored == restored
+    assert len(said) == 1 and one_for_all(np.repeat([0, 1, 2], (80, 10, 10)))
+    assert not one_for_all(np.repeat([0, 1], (70, 30))) and not one_for_all(y.astype(np.float32))
+
+
+def test_a_network_of_one_layer_is_not_told_to_train_more_layers():
+    rng, one = np.random.default_rng(0), nn.Linear(10, 2)
+    x, y = rng.normal(size=(60, 10)).astype(np.float32), rng.integers(0, 2, 60)
+    two = nn.Sequential(nn.Linear(10, 4), nn.ReLU(), nn.Linear(4, 2))
+    for net, words in ((one, "a network with more layers"), (two, "last:4")):
+        made = insitu.compile(net, scheme="head", data=x, example=torch.zeros(1, 10))
+        with pytest.warns(LearningWarning, match=f"What may help.*{words}"):
+            made.fit(x, y)
 
 
 def test_a_network_without_mistakes_is_told_that_nothing_was_left_to_learn():

@@ -17,13 +17,16 @@ from insitu.terminal.wording import Caller, either, option
 from insitu.training.train import Recipe
 
 DIVERGED = 1.5  # times the loss of the first samples
+MOSTLY = 0.8  # of all samples: a class with as many hides the others
 FAR_BELOW = 0.5  # of the loss of guessing: whatever ends there has not diverged
 
 
-def advice(parameters: tuple[Value, ...], recipe: Recipe) -> str:
-    """What to try if these parameters did not learn with this recipe."""
+def advice(parameters: tuple[Value, ...], recipe: Recipe, deeper: bool = True) -> str:
+    """What to try if these parameters did not learn with this recipe. deeper: are there layers that did not learn?"""
     if Caller.teaches:
         return "more examples, and such that differ more"
+    if only_head(parameters) and not deeper:
+        return "more samples, a network with more layers or a rate of your own"
     if only_head(parameters):
         return f"more samples, a scheme that trains more layers ({option(scheme='last:4')}) or a rate of your own"
     if any(v.dtype == "s8" for v in parameters):
@@ -58,6 +61,24 @@ def same_answer(labels: np.ndarray) -> str:
     if labels.dtype.kind == "i" or (labels != labels[:1]).any():
         return ""
     return "all targets are the same: so will be all answers" if len(labels) > 1 else "there is only one sample"
+
+
+def most_common(labels: np.ndarray) -> int:
+    """The class with the most samples."""
+    return int(np.bincount(labels).argmax())
+
+
+def one_for_all(labels: np.ndarray) -> str:
+    """The message if nearly all samples are of one class and a network answers it to all of them."""
+    if labels.dtype.kind != "i" or labels.ndim > 1 or not len(labels):
+        return ""
+    counts = np.bincount(labels)
+    most, classes = int(counts.max()), int((counts > 0).sum())
+    if classes < 2 or most < MOSTLY * len(labels):
+        return ""
+    what = f"{most} of {len(labels)} samples are of class {counts.argmax()}: that answer to all is right for"
+    mean = f"but its balanced accuracy (the mean over the classes) is {1 / classes:.1%}"
+    return f"{what} {most / len(labels):.1%} of them, {mean}. Give more samples of the others, or fewer of this one"
 
 
 def odd_targets(labels: np.ndarray) -> str:

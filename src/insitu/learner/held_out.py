@@ -24,7 +24,8 @@ EACH = 3  # samples per class below which none can be spared
 TEMPERATURES = 1.5 ** np.arange(-6, 16)
 CONSTANT = 1e-9  # of the largest variance of a target: below, it does not vary
 LEARNED = 0.99  # of the loss of guessing: a network that ends above it has learned nothing
-ODD, RARE = 10.0, 0.05  # usual spreads from the median: a target out there is odd; of all targets, if they are odd
+ODD, RARE = 10.0, 0.05  # usual spreads from the median: a target out there may be odd; of all targets, if they are odd
+GAP = 2.0  # times the next smaller distance from the median: long tails of good targets have no such gap
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +169,16 @@ def _soft_surprise(z: np.ndarray, y: np.ndarray) -> np.ndarray:
 def odd(y: np.ndarray) -> np.ndarray:
     """Which targets are far from nearly all others: wrong readings, perhaps. Squared errors would see only those.
 
-    The usual spread is that of the middle half. If many are out there, or half of them are the same, none is odd.
+    The usual spread is that of the middle half, and a gap is between them and the others. If many are out there, or
+    half of them are the same, none is odd.
     """
     low, middle, high = np.quantile(y, (0.25, 0.5, 0.75), axis=0)
-    far = np.abs(y - middle) > ODD * (high - low) / 1.349  # of a normal distribution, that is its standard deviation
+    away = np.abs(y - middle)
+    ordered = np.sort(away, axis=0)
+    near, next_to = ordered[:-1], ordered[1:]
+    spread = (high - low) / 1.349  # of a normal distribution, that is its standard deviation
+    beyond = np.where((next_to > ODD * spread) & (next_to > GAP * near), next_to, np.inf).min(0, initial=np.inf)
+    far = away >= beyond
     return far & (high > low) & (far.mean(0) <= RARE)
 
 

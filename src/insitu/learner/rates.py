@@ -126,6 +126,7 @@ class Probe:
     parameters: tuple[Value, ...]
     loss: str
     smoothing: float = 0.0  # of labels
+    deeper: bool = True  # are there other layers, which another scheme would train?
 
     def gains(self, state: Mapping[str, np.ndarray], samples: Iterable[tuple[np.ndarray, ...]]) -> Gains:
         """The gains from this state over some samples (inputs, then label or target); the state is restored.

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from insitu.devices.device import method_of
-from insitu.learner.advice import advice, diverged, nothing_to_tell, odd_targets, others, same_answer
+from insitu.learner.advice import (
+    advice,
+    diverged,
+    most_common,
+    nothing_to_tell,
+    odd_targets,
+    one_for_all,
+    others,
+    same_answer,
+)
 from insitu.learner.asked import Given
 from insitu.learner.choice import MUCH, STEP, Choice, careful, choose, lasting
 from insitu.learner.course import Course
@@ -138,11 +147,17 @@ class Settled:
         )
         return f"{one}: {left}. {others()}" if one else same_answer(self.feed.labels)
 
+    def _most_common(self, history: History) -> str:
+        """What to say if nearly all samples are of one class, and its name is the answer to all."""
+        words = one_for_all(self.feed.labels) if self.watch and self.watch.near and not history.restored else ""
+        return words if words and self.watch and (self.watch.answers() == most_common(self.feed.labels)).all() else ""
+
     def finish(self, history: History, loss: str) -> None:
         """Keep the best state; if that is the initial one, say so."""
         said, history.restored = self.watch.finish() if self.watch else self._rested()
         strange = odd_targets(self.feed.labels) if self.held is not None and loss == "mse" else ""
-        history.notes += filter(None, [self._alike(), strange, said, *self._diverged(history, loss)])
+        common = self._most_common(history)
+        history.notes += filter(None, [self._alike(), strange, said, common, *self._diverged(history, loss)])
         for words in history.notes:
             warn(words)
 
@@ -278,7 +293,8 @@ def _tested(trials: Trials, given: Given, step_macs: int, solver: Solver | None)
     before, feed, loss = trials.before(), trials.feed, trials.recipe.loss
     guessed = guess(loss, (trials.validation or feed).labels)
     samples = trial_samples(len(feed.source), trials.course.epochs, step_macs, no_better(before, guessed))
-    trials, words = replace(trials, samples=samples), advice(trials.probe.parameters, trials.recipe)
+    trials, probe = replace(trials, samples=samples), trials.probe
+    words = advice(probe.parameters, trials.recipe, probe.deeper)
     whole = trials.validation is not None or len(feed.source) >= LARGE
     trials, solved = _begun(trials, solver, before, whole)
     if solver and solved and len(solver.layer.values) == len(trials.probe.parameters):

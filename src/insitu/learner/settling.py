@@ -53,7 +53,7 @@ def resting_share(learner: Learner, device: Device) -> float:
 def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report,
           scaled: bool = True) -> Settled:  # fmt: skip
     recipe = learner.recipe
-    probe = Probe(feed.device, trained_values(learner.graphs), recipe.loss, recipe.smoothing)
+    probe = Probe(feed.device, trained_values(learner.graphs), recipe.loss, recipe.smoothing, _deeper(learner))
     validation = None if held_out is None else _beside(learner, feed, held_out)
     cut = cut_of(learner) if feed.cached else None
     graph = cut.predict if cut else learner.graphs["predict"]
@@ -64,6 +64,11 @@ def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, 
         feed, validation = feed.measured_in(units), validation and validation.measured_in(units)
         solver = solver_of(graph, probe.parameters, recipe.loss, feed)
     return settle(feed, given, recipe, probe, report, validation, step_macs=_step_macs(feed.device), solver=solver)
+
+
+def _deeper(learner: Learner) -> bool:
+    """Has the network weights that stay as they are?"""
+    return any(array.ndim > 1 for array in learner.graphs["predict"].constants.values())
 
 
 def _step_macs(device: Device) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from insitu.graph import Value
+from insitu.learner.advice import one_for_all
 from insitu.learner.between import between
 from insitu.learner.feed import Feed, predict_all
 from insitu.learner.held_out import MOST, Score, any_folds, change, clearly, guess, helps, no_better, score
@@ -134,7 +135,9 @@ class Watch:
         if after.better_high:
             self.feed.device.load_arrays(self.start)
         left = ": the learner is as it was" if after.better_high else ""
-        return f"{what}{left}. What may help: {self.advice}", after.better_high
+        common = one_for_all((self.validation or self.feed).labels)
+        common = f" {common[0].upper()}{common[1:]}." if common else ""
+        return f"{what}{left}.{common} What may help: {self.advice}", after.better_high
 
     def astray(self) -> bool:
         """Did training end far above its trial's result, or does it know less about its own samples than before?"""
@@ -169,6 +172,12 @@ class Watch:
         held = np.concatenate([held for _, held in parts])
         found = self.solver.left_out(self.feed.device.state(), parts)
         return score(self.loss, found.reshape(self.feed.labels[held].shape), self.feed.labels[held])
+
+    def answers(self) -> np.ndarray:
+        """The classes that the network names for the first samples that it learned from."""
+        rows = tuple(r[:MOST, :1] for r in self.feed.source.rows)
+        out = predict_all(self.feed.device, replace(self.feed.source, rows=rows, augment=None))[0]
+        return out.reshape(len(out), -1).argmax(1)
 
     def _score(self, state: Mapping[str, np.ndarray] | None = None) -> Score:
         device, feed = self.feed.device, self.validation or self.feed
