@@ -3,7 +3,8 @@
     python -m bench.defaults                    the tasks that no rule was tuned on; bench/defaults.json, a table
     python -m bench.defaults --only watch       a part of it
     python -m bench.defaults --tasks new        those put aside later (default_new.py)
-    python -m bench.defaults --tasks later      those that no rule has seen (default_later.py)
+    python -m bench.defaults --tasks later      those put aside after that (default_later.py)
+    python -m bench.defaults --tasks quantities regressions (default_quantities.py)
     python -m bench.defaults --tasks tuning     those that the rules were tuned on; older, oldest: before that
     python -m bench.defaults --table            only print what was measured
 
@@ -31,6 +32,7 @@ import insitu
 from bench.default_fresh import TUNING, UNTOUCHED
 from bench.default_later import LATER
 from bench.default_new import NEW
+from bench.default_quantities import QUANTITIES
 from bench.default_tasks import OTHERS, SCHEMES, TUNED
 from insitu.errors import Error
 from insitu.learner.measures import RIGHT
@@ -44,6 +46,7 @@ TASKS = {
     "untouched": UNTOUCHED,
     "new": NEW,
     "later": LATER,
+    "quantities": QUANTITIES,
     "tuning": TUNING,
     "older": OTHERS,
     "oldest": {name: (SCHEMES, make) for name, make in TUNED.items()},

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import Ridge
+from torch import nn
 
 import insitu
 from insitu.errors import LearningWarning
@@ -114,3 +115,19 @@ def test_only_a_linear_float_layer_that_is_trained_can_be_solved():
 def test_a_given_rate_solves_nothing():
     made = learner("head", classes=None, recipe=MSE)
     assert made.fit(*((a := data(30)[0]), a[:, :4]), rate=0.01).found == ""
+
+
+def test_a_last_layer_that_knows_much_is_solved_only_if_that_is_clearly_better():
+    """The targets are those of the network, with noise: 40 of them cannot tell a better layer, but seemed to."""
+    torch.manual_seed(0)
+    rng = np.random.default_rng(4)
+    net, x = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 1)).eval(), rng.normal(size=(340, 6))
+    y = net(torch.tensor(x, dtype=torch.float32)).detach().numpy()
+    x, y = x.astype(np.float32), (y + rng.normal(0, 0.25 * y.std(), y.shape)).astype(np.float32)
+    options = {"data": x[:40], "example": torch.zeros(1, 6), "recipe": insitu.Recipe(loss="mse"), "precision": "float"}
+    made = insitu.compile(net, scheme="head", **options)
+    before = made.evaluate(x[40:], y[40:])["error"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        history = made.fit(x[:40], y[:40])
+    assert "solved" not in history.found and made.evaluate(x[40:], y[40:])["error"] <= 1.01 * before

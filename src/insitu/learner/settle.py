@@ -27,7 +27,19 @@ from insitu.learner.asked import Given
 from insitu.learner.choice import MUCH, STEP, Choice, careful, choose, lasting
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed
-from insitu.learner.held_out import Fold, Score, any_folds, folds, guess, guessed_loss, helps, known, no_better, single
+from insitu.learner.held_out import (
+    Fold,
+    Score,
+    any_folds,
+    clearly,
+    folds,
+    guess,
+    guessed_loss,
+    helps,
+    known,
+    no_better,
+    single,
+)
 from insitu.learner.history import History
 from insitu.learner.rates import Probe, Rates
 from insitu.learner.solved import Solver
@@ -45,6 +57,7 @@ FEW_EPOCHS = 5  # if there are too few samples to hold any out: such fits are of
 LARGE = 4000  # from this many samples on, some can be spared for the whole training
 CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
 KNOWN = 0.5  # of its task: from there on, a network has more to lose than a few samples can teach
+SOLVED = 1.0  # standard errors by which a solved last layer must be better, if the network knows much
 TRIES, SHORT_OF_TIME = 3, 2  # of a training that diverges, each at a third of the rates; if it takes long
 
 RESTING = "of the head alone: nobody has asked for more layers yet; head_rate gives both a rate"
@@ -240,12 +253,15 @@ def _untested(trials: Trials, given: Given) -> Settled:
 
 
 def _begun(trials: Trials, solver: Solver | None, before: Score, whole: bool) -> tuple[Trials, Score | None]:
-    """The trials from a solved last layer, and its score; those from where it was, if that is not worse."""
+    """The trials from a solved last layer, and its score; those from where it was, if that is not worse, or if it is
+    not clearly worse and the network knows much: such a layer may lose more than it can gain."""
     if solver is None:
         return trials, None
     made = trials.solved(solver, trials.folds[0].learn if whole else np.arange(len(trials.feed.source)))
     score = made.before()
-    return (made, score) if helps(score, before) else (trials, None)
+    much = known(before, guess(trials.recipe.loss, (trials.validation or trials.feed).labels)) >= MUCH
+    good = clearly(score, before, SOLVED) if much else helps(score, before)
+    return (made, score) if good else (trials, None)
 
 
 def _only_solved(trials: Trials, solver: Solver, before: Score, solved: Score) -> Settled:
