@@ -71,3 +71,25 @@ def test_an_interpolation_of_an_onnx_file_is_never_trained(tmp_path):
     torch.onnx.export(net, (torch.zeros(1, 2, 7, 8),), tmp_path / "net.onnx", dynamo=False)
     learner = insitu.compile(tmp_path / "net.onnx", precision="float", scheme="full", batch=1)
     assert not any(name.startswith("up.") for name in state_of(learner))
+
+
+class Scaled(nn.Module):
+    """A factor per channel, and a border that is not zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.pad, self.conv, self.end = nn.ConstantPad2d((1, 2, 0, 1), 0.5), nn.Conv2d(2, 3, 3), nn.Linear(3, 3)
+        self.register_buffer("factor", torch.tensor([0.5, 2.0]).reshape(2, 1, 1))
+
+    def forward(self, x):
+        return self.end(torch.relu(self.conv(self.pad(x * self.factor))).mean((2, 3)))
+
+
+@pytest.mark.parametrize("target", ["coreml", "coreml-predict"])
+def test_core_ml_takes_a_scale_and_a_border_that_is_not_zero(tmp_path, target):
+    """The file is evaluated again and compared before it is written."""
+    pytest.importorskip("coremltools", reason="writes .mlmodel files")
+    learner = insitu.compile(
+        Scaled().eval(), example=torch.zeros(1, 2, 5, 6), precision="float", scheme="full", batch=1
+    )
+    assert learner.export(tmp_path / "net.mlmodel", to=target).size_bytes

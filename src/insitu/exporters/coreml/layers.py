@@ -188,12 +188,15 @@ def _(net: Net, node: Node, xs: list[Blob]) -> Blob:
 
 @means(layout.pad)
 def _(net: Net, node: Node, xs: list[Blob]) -> Blob:
-    x, pads = net.image(xs[0]), node.attrs["pads"]
-    if len(pads) != 4 or any(map(any, (pads[0], pads[3]))):
-        raise refuse(node, "of other axes than height and width")
+    """Core ML pads its last two axes: height and width of an image, or axes 2 and 3 with the channels first."""
+    pads = node.attrs["pads"]
+    if len(pads) != 4 or any(pads[0]) or (any(pads[1]) and any(pads[3])):
+        raise refuse(node, f"by {pads}: it pads two neighbouring axes of three")
+    image = not any(pads[3])
+    x, (rows, columns) = (net.image if image else net.plain)(xs[0]), pads[1:3] if image else pads[2:]
     name = net.fresh("pad")
-    net.builder.add_padding(name, *pads[2], *pads[1], value=node.attrs["value"], input_name=x.name, output_name=name)
-    return Blob(name, node.output.shape, True)
+    net.builder.add_padding(name, *columns, *rows, value=node.attrs["value"], input_name=x.name, output_name=name)
+    return Blob(name, node.output.shape, image)
 
 
 # elements ---------------------------------------------------------------------------------------
