@@ -71,23 +71,30 @@ def at_once(device: HostDevice, updates: Updates, order: np.ndarray, found: Trai
     if not len(order):
         return
     call, starts = device.bound("train_step"), np.arange(0, len(order), updates.batch)
-    inputs = (gathered(a, order, updates.batch) for a in updates.arrays)
+    inputs = (gathered(a, order, place) for a, place in zip(updates.arrays, arriving(device)))
     outputs = (addresses(o, starts) for o in (found.losses, *found.outputs))
     for arguments in zip(*inputs, updates.rates, *outputs):
         call(*arguments)
     found.losses[: len(order)] = np.repeat(found.losses[starts], updates.batch)
 
 
-def gathered(array: np.ndarray, order: np.ndarray, batch: int) -> Iterator[int]:
+def arriving(device: HostDevice) -> list[np.ndarray]:
+    """The arrays of a step's inputs inside its arena: what is put there, the step need not copy."""
+    arena, offsets = device.arenas.first.memory, device.program.plans["train_step"].offsets
+    places = [(v, arena[offsets[v.name] :][: v.type.bytes]) for v in device.verbs["train_step"][0] if v.shape]
+    return [place.view(v.type.numpy).reshape(v.shape) for v, place in places]
+
+
+def gathered(array: np.ndarray, order: np.ndarray, place: np.ndarray) -> Iterator[int]:
     """The addresses of whole batches, one after the other, each with its rows side by side.
 
-    Small rows are copied for all batches beforehand, others when their batch is asked for, over the one before it.
+    Small rows are copied for all batches beforehand, others to their place when their batch is asked for.
     """
+    batch = len(place)
     if array[:1].nbytes <= SMALL:
         copied = array[order]
         yield from addresses(copied, np.arange(0, len(order), batch))
         return
-    place = np.empty((batch, *array.shape[1:]), array.dtype)
     address, copy = place.ctypes.data, taking(array, place)
     for rows in order.reshape(-1, batch):
         copy(rows)
