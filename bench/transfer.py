@@ -38,7 +38,6 @@ from insitu.training.train import Recipe, train_graphs
 MODEL = "mcunet-5fps"
 EARLIEST = {MODEL: f"{MODEL}/99kb", "mbv2-w0.35": "bias:26", "proxyless-w0.3": "bias:30"}  # where the files are cut
 RATES = {"head": 0.4, "bias:22": 0.1, f"{MODEL}/49kb": 0.1, f"{MODEL}/99kb": 0.05}  # at a batch of 64
-CLIP = Recipe().clip
 VIEWS = 4  # of each held-out photo, where settings are chosen
 FULL_BATCH = 64  # a smaller batch has a proportionally smaller rate
 Say = Callable[[str], None]
@@ -53,8 +52,8 @@ class Run:
     arithmetic: str = "residual"
     batch: int = 1
     seed: int = 0
-    clip: float = CLIP
-    clip_kind: str = Recipe.clip_kind
+    clip: float | None = None
+    clip_kind: str | None = None
     choose: str = "magnitude"
     features: str = "pool"  # the layer whose output the head reads
     rate: float | None = None  # at a batch of 64; None: the rate in RATES

@@ -93,7 +93,10 @@ def add_how(group) -> None:
     )
     group.add_argument("--grad", choices=GRADIENTS, help="type of gradients in int8 layers (f32; on a board s16)")
     group.add_argument(
-        "--clip", type=amount, metavar="NORM", help="clip gradients to this norm; 0: do not clip (64; with mse 0)"
+        "--clip",
+        type=amount,
+        metavar="NORM",
+        help="clip gradients to this norm; 0: no limit (default: no step longer than a tenth of a layer's weights)",
     )
     group.add_argument("--decay", type=amount, default=0.0, metavar="D", help="weight decay (0)")
     group.add_argument("--smoothing", type=amount, default=0.0, metavar="S", help="label smoothing, e.g. 0.1 (0)")

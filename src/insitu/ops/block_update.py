@@ -18,7 +18,7 @@ from insitu.ops._block import MOST as ENDLESS
 from insitu.ops._block import bit_length, exponents
 from insitu.ops._types import Array
 from insitu.ops.block import channel_runs, float_parts, power, spread_groups
-from insitu.ops.update import counted, same_shape, scalar, zeros
+from insitu.ops.update import counted, limited, same_shape, scalar, zeros
 from insitu.ops.update_int import FAR, moved, options, per_channel, spread, tile_options
 
 BIAS_FAR = 1 << 30
@@ -53,8 +53,7 @@ def factor_of(m, e, t: Type, rate, clip: float) -> tuple[np.float32, int, int]:
     squares = squares_of(m, e, t)
     if not np.isfinite(squares):
         return np.float32(0), 1, 0
-    norm = np.sqrt(squares)
-    return (np.float32(clip) / norm, 0, 1) if clip and norm > np.float32(clip) else (np.float32(1), 0, 0)
+    return limited(np.sqrt(squares), np.float32(rate), np.float32(clip))
 
 
 def times(x: np.ndarray, by: np.ndarray, e, limit: int) -> np.ndarray:
@@ -114,6 +113,7 @@ sgd_residual_block_s8 = op(
         usual("depthwise, clip", DEPTHWISE, -30, 0.1, clip=1.0),
         usual("decay", WEIGHTS, -36, 0.05, decay=0.3),
         usual("groups", s8(37, 3, s=np.linspace(0.01, 0.2, 37), axis=0), -34, 0.05, clip=1.0),
+        usual("groups, long step", s8(37, 3, s=np.linspace(0.01, 0.2, 37), axis=0), -34, 0.05, clip=-0.01),
         usual("groups, one scale", s8(37, 3, s=0.1), -30, 0.05),
         usual("groups, depthwise", s8(1, 3, 37, s=np.linspace(0.01, 0.2, 37), axis=2), -34, 0.05, clip=1.0),
         usual("no scaling", WHOLE, -29, 3.0, qas=False),

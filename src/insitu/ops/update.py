@@ -2,8 +2,8 @@
 
 Integer parameters have their own, in update_int.py. If the rate is zero or not finite, no update changes anything,
 counters included; a guard sets the rate to zero if the loss is not finite. An update is skipped, and counted, if its
-gradient is not finite. A gradient whose norm exceeds `clip` is scaled down to it. `count` is [skipped, clipped,
-saturated].
+gradient is not finite. A gradient whose norm exceeds `clip` is scaled down to it; if `clip` is negative, -clip bounds
+the norm of the step, rate times gradient, instead. `count` is [skipped, clipped, saturated].
 """
 
 from __future__ import annotations
@@ -36,8 +36,14 @@ def factor_of(grad: np.ndarray, rate, clip: float) -> tuple[float, int, int]:
         total = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]))
     if not np.isfinite(total):
         return 0.0, 1, 0
-    norm = np.sqrt(total)
-    return (float(flat.dtype.type(clip) / norm), 0, 1) if clip and norm > clip else (1.0, 0, 0)
+    return limited(np.sqrt(total), flat.dtype.type(rate), flat.dtype.type(clip))
+
+
+def limited(norm, rate, clip) -> tuple[float, int, int]:
+    """(factor, 0, is it below 1) for a gradient of this norm; a negative clip bounds rate * norm."""
+    with np.errstate(over="ignore"):
+        length = norm * rate if clip < 0 else norm
+    return (float(abs(clip) / length), 0, 1) if clip and length > abs(clip) else (1.0, 0, 0)
 
 
 def settled(x: np.ndarray, tiny: float) -> np.ndarray:
@@ -75,6 +81,8 @@ sgd = op(
     cases=[
         Case("plain", (f32(3, 5), f32(3, 5), scalar(0.1), zeros())),
         Case("decay, clip", (f32(37), f32(37), scalar(0.05), zeros()), {"decay": 0.01, "clip": 0.5}),
+        Case("long step", (f32(37), f32(37), scalar(0.05), zeros()), {"clip": -0.02}),
+        Case("short step", (f32(37), f32(37), scalar(0.05), zeros()), {"clip": -2.0}),
         Case("not finite", (f32(4), np.array([1, np.inf, 2, 3], np.float32), scalar(0.05), zeros())),
         Case("rate of zero", (f32(4), f32(4), scalar(0.0), zeros()), {"clip": 0.01}),
         Case("infinite rate", (f32(4), f32(4), scalar(np.inf), zeros()), {"decay": 0.1}),

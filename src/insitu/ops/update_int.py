@@ -106,6 +106,7 @@ def usual(state, *last) -> list[Case]:
     return [
         case("one channel per row", WEIGHTS, 0.01),
         case("depthwise, clip", DEPTHWISE, 0.1, clip=1.0),
+        case("depthwise, long step", DEPTHWISE, 0.1, clip=-0.1),
         case("middle axis, decay", MIDDLE, 0.05, decay=0.3),
         case("no scaling, decay", WHOLE, 3.0, qas=False, decay=0.1),
         case("saturates", WHOLE, 10.0),

@@ -44,7 +44,7 @@ def real_steps(graph: Graph, state: Mapping[str, np.ndarray], seed: int = 0) -> 
     for node in graph.nodes:
         check = _stepped if node.op in ROUNDING else _walked if node.op in REMEMBERING else None
         if check:
-            clip = node.attrs["clip"]
+            clip = abs(node.attrs["clip"])
             for norm in (clip / 2, clip * 4) if clip else (1.0,):
                 yield check(node, state, norm, rng)
 
@@ -54,17 +54,29 @@ def _stepped(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> F
     unit = w.quant.scales(w.rank) if w.quant else np.ones(())
     g = rng.normal(size=w.shape) * unit
     g = (g * norm / np.linalg.norm(g)).astype(np.float32).astype(np.float64)
-    factor = min(1.0, node.attrs["clip"] / np.linalg.norm(g)) if node.attrs["clip"] else 1.0
-    due = factor * g if node.attrs.get("qas", True) else factor * g * unit * unit
-    rate = np.float32(LONGEST / np.max(np.abs(due / unit)))
+    due = _factor(node, g) * g
+    due = due if node.attrs.get("qas", True) else due * unit * unit
+    rate = _rate(node, due / unit)
     before, after = _run(node, state, g, rate)
     decay = node.attrs.get("decay", 0.0) * before
     wanted = before - float(rate) * (due / unit + decay)
     inside = np.abs(wanted) < 126 if w.dtype == "s8" else np.ones(w.shape, bool)
     error = float(np.max(np.abs(after - wanted)[inside], initial=0.0))
-    clipped = ", clipped" if factor < 1 else ""
-    allowed = ROUNDING[node.op] + 1e-4 * LONGEST + _last_bit(w, before)
+    clipped = ", clipped" if _factor(node, g) < 1 else ""
+    longest = max(LONGEST, float(np.max(np.abs(wanted - before))))
+    allowed = ROUNDING[node.op] + 1e-4 * longest + _last_bit(w, before)
     return Finding(f"{node.inputs[0].name} ({node.op.name}{clipped})", error, allowed)
+
+
+def _factor(node: Node, g: np.ndarray) -> float:
+    """What the clip leaves of a gradient; of a step, at the rate of one, if it is negative."""
+    clip = abs(node.attrs["clip"])
+    return min(1.0, clip / float(np.linalg.norm(g))) if clip else 1.0
+
+
+def _rate(node: Node, step: np.ndarray) -> np.float32:
+    """The rate at which this step is the longest one; one, if the clip bounds steps and not gradients."""
+    return np.float32(1.0 if node.attrs["clip"] < 0 else LONGEST / np.max(np.abs(step)))
 
 
 # updates with memory -----------------------------------------------------------------------------
@@ -93,22 +105,22 @@ REMEMBERING = {sgd_momentum: (momentum_step, True), adam: (adam_step, False)}
 def _walked(node: Node, state: Mapping[str, np.ndarray], norm: float, rng) -> Finding:
     """The largest error over some steps from the initial state."""
     due, coupled = REMEMBERING[node.op]
-    w, clip, decay = node.inputs[0], node.attrs["clip"], node.attrs["decay"]
+    w, clip, decay = node.inputs[0], abs(node.attrs["clip"]), node.attrs["decay"]
     lasting = [np.zeros(v.shape, np.float32) for v in node.inputs[1 : len(node.outputs) - 1]]
     here, gradients, error = state[w.name].astype(np.float64), [], 0.0
     given = [here.astype(np.float32), *lasting]
     for _ in range(WALK):
         g = rng.normal(size=w.shape)
         g = (g * norm / np.linalg.norm(g)).astype(np.float32)
-        factor = min(1.0, clip / float(np.linalg.norm(g))) if clip else 1.0
-        gradients.append(factor * g.astype(np.float64) + (decay * here if coupled else 0.0))
+        gradients.append(_factor(node, g) * g.astype(np.float64) + (decay * here if coupled else 0.0))
         step = due(here, gradients, **node.attrs)
-        rate = np.float32(LONGEST / np.max(np.abs(step)))
+        rate = _rate(node, step)
         results = node.rule("eval", *given, g, rate, np.zeros(3, np.int32))
         given, here = list(results[:-1]), here - float(rate) * step
         error = max(error, float(np.max(np.abs(given[0] - here), initial=0.0)))
     clipped = ", clipped" if clip and norm > clip else ""
-    allowed = WALK * (1e-4 * LONGEST + _last_bit(w.type, state[w.name]))
+    longest = max(LONGEST, float(np.max(np.abs(here - state[w.name]))))
+    allowed = WALK * (1e-4 * longest + _last_bit(w.type, state[w.name]))
     return Finding(f"{w.name} ({node.op.name}{clipped}, {WALK} steps)", error, allowed)
 
 

@@ -45,7 +45,8 @@ from insitu.training.trainable import Trained, make_trainable, remerge
 
 SCALAR = Type("f32", ())
 MOST_SMOOTHING = 0.9  # beyond, nothing is left of a label
-CLIP = 64.0  # of a classifier: at batch 1, norms of 8 to 28 are usual
+SHARE = 0.1  # of the norm of the weights before training: the longest step
+CLIP = 64.0  # of a classifier's gradients where that norm is zero: at batch 1, gradients of 8 to 28 are usual
 CLIPS = {"mse": 0.0}  # its gradients have the unit of the targets, or its square: no number fits all of them
 BODY_RATE = "body_rate"  # persistent: the share of the rate at which all layers but the head learn
 LOSSES = {
@@ -63,8 +64,11 @@ class Recipe:
     loss: str = "cross_entropy"
     optimizer: str = "sgd"  # sgd, momentum, adam (the last two only for float parameters)
     arithmetic: str = "residual"  # of s8 weights: residual, residual4, stochastic, nearest, master
-    clip: float | None = None  # largest norm of a gradient, in real units; 0: no limit; None: as CLIPS says
-    clip_kind: str = "parameter"  # each parameter's gradient; or "head": the last weight's limits the whole step
+    clip: float | None = None  # a limit of the kind below; 0: none; None: the usual one
+    # "step": the longest step of a parameter, as a share of the norm of its layer's weights before training
+    # "parameter": the largest norm of each parameter's gradient, in real units
+    # "head": the same, but of the last weight's gradient alone, which limits the whole step
+    clip_kind: str | None = None  # None: "step" if no clip is given, otherwise "parameter"
     decay: float = 0.0  # of weights, not of biases
     smoothing: float = 0.0  # of class labels: this share of each goes to all classes alike
     momentum: float = 0.9
@@ -80,9 +84,12 @@ class Recipe:
     rows: bool = False  # the image arrives row by row and is never held as a whole (docs/streaming.md)
 
     def __post_init__(self) -> None:
+        if self.clip_kind is None:
+            object.__setattr__(self, "clip_kind", "step" if self.clip is None else "parameter")
         for name, known in CHOICES.items():
             object.__setattr__(self, name, one_of(getattr(self, name), name, known))
-        object.__setattr__(self, "clip", CLIPS.get(self.loss, CLIP) if self.clip is None else self.clip)
+        if self.clip is None:
+            object.__setattr__(self, "clip", SHARE if self.clip_kind == "step" else absolute_clip(self.loss))
         for name in ("clip", "decay"):
             number(getattr(self, name), name)
         for name in ("momentum", "beta1", "beta2"):
@@ -92,6 +99,11 @@ class Recipe:
             number(self.rate, "the learning rate")
         whole(self.seed, "seed")
         _check_smoothing(self)
+
+
+def absolute_clip(loss: str) -> float:
+    """The usual limit on the norm of a gradient."""
+    return CLIPS.get(loss, CLIP)
 
 
 def _check_smoothing(recipe: Recipe) -> None:
@@ -223,10 +235,17 @@ def _rule(value: Value, recipe: Recipe) -> Callable:
 
 def _common(t: Trained, recipe: Recipe) -> dict:
     """The options that every update takes."""
-    return {
-        "clip": recipe.clip if recipe.clip_kind == "parameter" else 0.0,
-        "decay": recipe.decay if t.kind == "weight" else 0.0,
-    }
+    return {"clip": _clip(t, recipe), "decay": recipe.decay if t.kind == "weight" else 0.0}
+
+
+def _clip(t: Trained, recipe: Recipe) -> float:
+    """The clip of an update; negative if it bounds the step. Layers that begin with zeros have no size to compare with,
+    and Adam's steps do not grow with the gradient: both have an absolute one."""
+    clip = recipe.clip or 0.0
+    if recipe.clip_kind == "step" and clip:
+        adam = recipe.optimizer == "adam" and t.value.dtype == "f32"
+        return -float(np.float32(clip * t.size)) if t.size and not adam else absolute_clip(recipe.loss)
+    return clip if recipe.clip_kind == "parameter" else 0.0
 
 
 def _changed(builder: Builder, op: Op, states: tuple[Value, ...], *inputs: Value, **options) -> Value:
@@ -325,7 +344,7 @@ CHOICES = {
     "loss": tuple(LOSSES),
     "optimizer": tuple(OPTIMIZERS),
     "arithmetic": tuple(ARITHMETICS),
-    "clip_kind": ("parameter", "head"),
+    "clip_kind": ("step", "parameter", "head"),
     "grad": (None, *GRADIENTS),
 }
 

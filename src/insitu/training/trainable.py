@@ -35,6 +35,9 @@ class Trained:
     layer: str
     kind: str  # "weight" or "bias"
     head: bool = False  # of the classifier, which learns at the rate itself
+    size: float = (
+        0.0  # the norm of the weights before training, in real units; of a bias, that of its layer's weights too
+    )
 
 
 def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", choose="magnitude", scores=None):
@@ -68,7 +71,18 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
             if scheme.name == "full":
                 found += _operands(builder, node)
             builder.append(node)
-    return builder.graph(*graph.outputs), [replace(t, head=t.layer == head) for t in found]
+    sizes = {name: _norm(graph, layer.weight) for name, layer in by_name.items()}
+    made = builder.graph(*graph.outputs)
+    return made, [replace(t, head=t.layer == head, size=_size(made, t, sizes.get(t.layer, 0.0))) for t in found]
+
+
+def _size(graph: Graph, t: Trained, of_layer: float) -> float:
+    own = _norm(graph, t.value)
+    return max(own, of_layer) if t.kind == "bias" else own
+
+
+def _norm(graph: Graph, value: Value) -> float:
+    return float(np.linalg.norm(real_weight(graph, value).astype(np.float64)))
 
 
 def _trained_values(graph: Graph, scheme: Scheme) -> set[str]:

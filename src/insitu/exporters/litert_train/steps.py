@@ -102,9 +102,9 @@ def factor_of(grad: Tensor, rate: Tensor, count: Tensor, clip: float) -> tuple[T
     skipped = usable(rate) & ~finite(squares)
     if not clip:
         return sound, grad.const(1.0), counted(count, skipped, None)
-    norm = sqrt(squares)
-    clipped = sound & (norm > clip)
-    return sound, where(clipped, clip / norm, 1.0), counted(count, skipped, clipped)
+    length = sqrt(squares) if clip > 0 else sqrt(squares) * rate
+    clipped = sound & (length > abs(clip))
+    return sound, where(clipped, abs(clip) / length, 1.0), counted(count, skipped, clipped)
 
 
 def counted(count: Tensor, skipped: Tensor, clipped: Tensor | None = None) -> Tensor:

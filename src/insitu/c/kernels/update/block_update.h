@@ -7,6 +7,7 @@
 #include "isa/steps.h"
 #include "kernels/block/block_rows.h"
 #include "kernels/update/block_gradient.h"
+#include "kernels/update/norm.h"
 #include "kernels/update/update.h"
 #include "numbers/mathf.h"
 #include "numbers/count.h"
@@ -21,12 +22,7 @@ static inline float block_factor(float squares, float rate, float clip, int32_t 
         count_more(count, 1);
         return 0.0f;
     }
-    const float norm = insitu_sqrtf(squares);
-    if (clip == 0.0f || !(norm > clip)) {
-        return 1.0f;
-    }
-    count_more(count + 1, 1);
-    return clip / norm;
+    return limit_factor(insitu_sqrtf(squares), rate, clip, count);
 }
 
 /* a float times 2^e; products with an infinite one are not shifted but end at the limit */

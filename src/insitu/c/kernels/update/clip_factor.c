@@ -1,5 +1,6 @@
-/* The factor that brings the norm of a gradient down to `clip`; 1 if the norm is smaller or
- * clip is 0. 0 means "change nothing": the gradient is not finite (counted), or the rate is zero or not finite.
+/* The factor that brings the norm of a gradient down to `clip`, or that of its step, rate times gradient, to -clip if clip
+ * is negative; 1 if the norm is smaller or clip is 0. 0 means "change nothing": the gradient is not finite (counted), or
+ * the rate is zero or not finite.
  */
 #include "kernels/update/norm.h"
 

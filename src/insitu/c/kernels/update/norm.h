@@ -26,6 +26,17 @@ static inline void norm_add(float *lane, const float *g, int32_t first, int32_t 
     }
 }
 
+/* the factor of a gradient of this norm; of its step, rate times gradient, if clip is negative */
+static inline float limit_factor(float norm, float rate, float clip, int32_t *count)
+{
+    const float length = clip < 0.0f ? norm * rate : norm, most = clip < 0.0f ? -clip : clip;
+    if (clip == 0.0f || !(length > most)) {
+        return 1.0f;
+    }
+    count_more(count + 1, 1);
+    return most / length;
+}
+
 /* the factor of the gradient; 0: change nothing */
 static inline float norm_factor(const float *lane, float rate, float clip, int32_t *count)
 {
@@ -37,12 +48,7 @@ static inline float norm_factor(const float *lane, float rate, float clip, int32
         count_more(count, 1);
         return 0.0f;
     }
-    const float norm = insitu_sqrtf(sum);
-    if (clip == 0.0f || !(norm > clip)) {
-        return 1.0f;
-    }
-    count_more(count + 1, 1);
-    return clip / norm;
+    return limit_factor(insitu_sqrtf(sum), rate, clip, count);
 }
 
 #endif
