@@ -4,6 +4,7 @@
     python -m bench.defaults --only watch       a part of it
     python -m bench.defaults --tasks new        those put aside later (default_new.py)
     python -m bench.defaults --tasks later      those put aside after that (default_later.py)
+    python -m bench.defaults --tasks domains    those of other domains, put aside last (default_domains.py)
     python -m bench.defaults --tasks quantities regressions (default_quantities.py)
     python -m bench.defaults --tasks tuning     those that the rules were tuned on; older, oldest: before that
     python -m bench.defaults --table            only print what was measured
@@ -29,6 +30,7 @@ from pathlib import Path
 import numpy as np
 
 import insitu
+from bench.default_domains import DOMAINS
 from bench.default_fresh import TUNING, UNTOUCHED
 from bench.default_later import LATER
 from bench.default_new import NEW
@@ -46,6 +48,7 @@ TASKS = {
     "untouched": UNTOUCHED,
     "new": NEW,
     "later": LATER,
+    "domains": DOMAINS,
     "quantities": QUANTITIES,
     "tuning": TUNING,
     "older": OTHERS,
