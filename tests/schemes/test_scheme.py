@@ -91,6 +91,7 @@ def test_what_a_scheme_prints_reads_back(net, tmp_path, form):
         ("{0} weight 3/2", "between 0 and 1"),
         ("{0} weight 1/0", "must be a share or a list of channels"),
         ("{0} weight x", "must be a share or a list of channels"),
+        ("{0} weight 1e-9999999", "must be a share or a list of channels"),  # computing it takes seconds
         ("{0} wieght 1", "cannot read"),
         ("{0} bias weight 1 more", "cannot read"),
     ],

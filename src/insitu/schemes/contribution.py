@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from insitu.errors import SchemeError
 from insitu.schemes.layers import Layer
-from insitu.schemes.update import Scheme, Update
+from insitu.schemes.update import Scheme, Update, share_of
 
 SHARES = tuple(Fraction(1, n) for n in (8, 4, 2, 1))
 
@@ -72,7 +72,7 @@ def read_contribution(text: str, layers: list[Layer], where: str = "contribution
 
 
 def _gain(row: dict) -> Gain:
-    return Gain(float(row["bias"]), {Fraction(share): float(worth) for share, worth in row["weight"].items()})
+    return Gain(float(row["bias"]), {share_of(share): float(worth) for share, worth in row["weight"].items()})
 
 
 def between(known: Mapping[Fraction, float], share: Fraction) -> float:

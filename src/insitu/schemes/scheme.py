@@ -25,7 +25,7 @@ from insitu.errors import SchemeError
 from insitu.schemes.ladder import climb, everything, rungs
 from insitu.schemes.layers import Layer
 from insitu.schemes.published import PUBLISHED
-from insitu.schemes.update import AUTO, Scheme, Update
+from insitu.schemes.update import AUTO, Scheme, Update, share_of
 from insitu.terminal.wording import option
 
 __all__ = ["Scheme", "Update", "choose_channels", "fit", "parse_scheme", "read_scheme"]
@@ -164,9 +164,9 @@ def _update(layer: str, bias: bool, weight: str, where: str) -> Update:
     try:
         if "," in weight:
             return Update(layer, bias, Fraction(0), tuple(int(c) for c in weight.split(",") if c))
-        share = Fraction(weight)
+        share = share_of(weight)
     except (ValueError, ZeroDivisionError):
-        raise SchemeError(f"weight must be a share or a list of channels, not {weight!r}", where=where) from None
+        raise SchemeError(f"weight must be a share or a list of channels, not {weight[:40]!r}", where=where) from None
     if not 0 <= share <= 1:
         raise SchemeError(f"a share must be between 0 and 1, not {weight}", where=where)
     return Update(layer, bias, share)

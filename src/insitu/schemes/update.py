@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 AUTO = "auto:"  # how names of schemes begin that nobody asked for
+SHARE = re.compile(r"\d{1,9}/\d{1,9}|\d{1,9}(\.\d{0,9})?|\.\d{1,9}")
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,13 @@ class Update:
         elif self.share:
             words.append(f"weight {self.share}")
         return "  ".join(words).rstrip()
+
+
+def share_of(text: str) -> Fraction:
+    """A share in a file, such as 1/4 or 0.25. Without exponents: Fraction("1e99999999") computes for minutes."""
+    if not SHARE.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is not a share")
+    return Fraction(text)
 
 
 @dataclass(frozen=True)
