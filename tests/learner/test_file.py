@@ -183,6 +183,19 @@ def test_what_a_file_says_of_itself_is_checked(lie, saved):
     assert time.process_time() - start < 5
 
 
+def test_a_note_in_a_file_does_nothing_to_a_terminal(saved):
+    assert open_learner(about(saved, notes=["\x1b[2Ja\nnote: b"])).notes == (r"\x1b[2Ja\nnote: b",)
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J", "a\nb", 3, "a" * 300])
+def test_a_schemes_name_is_a_line_of_text(name, saved):
+    with zipfile.ZipFile(io.BytesIO(saved)) as z:
+        scheme = json.loads(z.read("learner.json"))["scheme"]
+    with pytest.raises(ModelError, match="its name is"):
+        open_learner(about(saved, scheme={**scheme, "name": name}))
+    assert open_learner(about(saved, scheme={**scheme, "name": "mine"})).parts.scheme.name == "mine"
+
+
 def test_missing_and_wrong_members_are_errors(saved):
     with zipfile.ZipFile(io.BytesIO(saved)) as z:
         names = z.namelist()

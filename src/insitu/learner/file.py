@@ -141,7 +141,7 @@ def _read(z: zipfile.ZipFile) -> Learner:
         found = about.get("format") if isinstance(about, dict) else about
         raise ModelError(f"has format {str(found)[:40]}, but this insitu reads {FORMAT}", where=ABOUT)
     parts = _parts(read_graph(part(z, MODEL)), about)
-    learner = Learner(parts.graphs(), parts=parts, notes=tuple(_texts(about["notes"])))
+    learner = Learner(parts.graphs(), parts=parts, notes=tuple(_lines(about["notes"])))
     learner.begin_from(_state(z, _texts(about["state"]), first_state(learner)))
     learner.known = _known(about.get("known", {}))
     learner.lesson = _lesson(z, about["lesson"]) if "lesson" in about else None
@@ -205,6 +205,11 @@ def _texts(found: list) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise ModelError("a list of words has other contents", where=ABOUT)
     return found
+
+
+def _lines(found: list) -> list[str]:
+    """Text for people, without control characters: they could do anything to a terminal."""
+    return ["".join(c if c.isprintable() else repr(c)[1:-1] for c in text) for text in _texts(found)]
 
 
 def _state(z: zipfile.ZipFile, names: list[str], first: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

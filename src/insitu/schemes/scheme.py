@@ -30,6 +30,8 @@ from insitu.terminal.wording import option
 
 __all__ = ["Scheme", "Update", "choose_channels", "fit", "parse_scheme", "read_scheme"]
 
+MOST_NAME = 200  # characters
+
 
 def read_scheme(text: str, layers: list[Layer]) -> Scheme:
     """The scheme with this name or in this file, for these layers (in forward order, without the head)."""
@@ -155,9 +157,16 @@ def _parse_json(text: str, name: str) -> Scheme:
                 )
             )
         lower = tuple(_parse_json(json.dumps(low), name) for low in data.get("lower", ()))
-        return Scheme(data.get("name", name), tuple(rows), lower)
+        return Scheme(_name(data.get("name", name)), tuple(rows), lower)
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise SchemeError(f"is not a scheme: {e}", where=name) from e
+
+
+def _name(name: object) -> str:
+    """The name in a file: terminals and reports show it, so it must be one line of text."""
+    if not isinstance(name, str) or not name.isprintable() or len(name) > MOST_NAME:
+        raise ValueError(f"its name is {name!r:.60}, not a line of at most {MOST_NAME} characters")
+    return name
 
 
 def _update(layer: str, bias: bool, weight: str, where: str) -> Update:

@@ -61,7 +61,7 @@ class Scheme:
     @property
     def verb(self) -> str:
         """The function that makes a step of this scheme, where it is one of several."""
-        return "train_step_" + re.sub(r"\W", "_", self.name)
+        return "train_step_" + re.sub(r"\W", "_", self.name, flags=re.ASCII)
 
     def trains(self, layer: str, kind: str) -> bool:
         """Does it train the weight or the bias of this layer?"""
