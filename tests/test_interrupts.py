@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -207,6 +210,24 @@ def test_ctrl_c_saves_where_o_says_and_tells_how_to_go_on(task, kept, tmp_path):
     assert [p.name for p in kept.parent.iterdir()] == ["kept.insitu"]
 
 
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_between_the_last_epoch_and_the_save_keeps_what_was_learned(task, kept, capsys, monkeypatch):
+    before = kept.read_bytes()
+    monkeypatch.setattr("insitu.cli.train.tell", interrupt)
+    assert main(["train", *map(str, words(task, kept, epochs=1))]) == 130
+    assert kept.read_bytes() != before and "to go on: insitu train" in capsys.readouterr().err
+
+
+def test_ctrl_c_before_the_first_update_changes_no_file(task, kept, capsys, monkeypatch):
+    before = kept.read_bytes()
+    monkeypatch.setattr("insitu.cli.train.measured_on", interrupt)
+    assert main(["train", *map(str, words(task, kept, epochs=1))]) == 130
+    assert kept.read_bytes() == before and "nothing was learned yet" in capsys.readouterr().err
+
+
 LINES = {  # what was typed -> what goes on
     "m.onnx --data x.npz --classes a,b --rate 0.1 --epochs 9 --scheme last:2 -o out.insitu --augment":
         "out.insitu --data x.npz --rate 0.1 --epochs 9 -o out.insitu --augment",
@@ -286,17 +307,76 @@ def test_kill_9_leaves_the_old_file_or_the_new_one(kills, task, kept, tmp_path):
 
 @pytest.mark.parametrize("presses", [QUICK, SLOW])
 def test_ctrl_c_at_any_moment_keeps_a_file_that_goes_on(presses, task, kept, tmp_path):
-    rng, changed = np.random.default_rng(1), 0
+    """Half of the moments are before the first line about an epoch, however slow the machine is."""
+    rng, changed, first = np.random.default_rng(1), 0, 0.0
     for _ in range({"quick": 5, "slow": 50}[presses]):
-        before = kept.read_bytes()
+        before, began = kept.read_bytes(), time.monotonic()
         run = Training(words(task, kept), tmp_path / "said", save_seconds=300)
-        time.sleep(float(rng.uniform(0, 1.5)))
+        if first:
+            time.sleep(float(rng.uniform(0, 2 * first)))
+        else:
+            run.until_said("epoch")
+            first = time.monotonic() - began
         assert run.stop(signal.SIGINT) == 130, run.text()
         assert [p.name for p in kept.parent.iterdir()] == ["kept.insitu"]
+        assert "Traceback" not in run.text() and ("epoch" not in run.text() or "to go on: " in run.text())
         changed += kept.read_bytes() != before
         assert insitu.open(kept).classes == 4
     print(f"{changed} saved something new")
     assert changed
+
+
+OURS = re.escape(str(Path(insitu.__file__).parent))
+FRAME = re.compile(r'File "([^"<]+)", line')
+
+
+def of_python(said: str) -> bool:
+    """Did Python stop before the first line of insitu had run? It starts for some 20 ms, and we cannot change how."""
+    frames = [frame for frame in FRAME.findall(said) if not re.fullmatch(rf"{OURS}/(__init__|terminal/.*).py", frame)]
+    return said.startswith(("Fatal Python error", "Could not import runpy")) or ("Traceback" in said and not frames)
+
+
+def process(words: list, seconds: float) -> tuple[int, str]:
+    """Press Ctrl-C so long after the start of `insitu`; the exit status as a shell shows it, and what was said."""
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell starts background jobs with it ignored
+    run = subprocess.Popen([sys.executable, "-m", "insitu", *map(str, words)], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.PIPE, text=True, preexec_fn=heard)  # fmt: skip
+    try:
+        return run.wait(seconds), run.communicate()[1]
+    except subprocess.TimeoutExpired:
+        run.send_signal(signal.SIGINT)
+    said = run.communicate(timeout=60)[1]
+    return 128 - run.returncode if run.returncode < 0 else run.returncode, said
+
+
+@pytest.mark.parametrize("presses", [QUICK, SLOW])
+def test_ctrl_c_while_a_process_starts_shows_no_traceback_of_ours(presses):
+    rng, found = np.random.default_rng(2), Counter()
+    for _ in range({"quick": 10, "slow": 100}[presses]):
+        status, said = process(["train", "--help"], float(rng.uniform(0.01, 0.1)))
+        assert (status, said) in ((130, ""), (0, "")) or of_python(said), said
+        found[status] += not said
+    print(f"exit statuses without a word: {dict(found)}")
+    assert found[130]
+
+
+@pytest.mark.slow
+def test_ctrl_c_over_the_whole_life_of_a_process(task, kept):
+    line = ["train", *words(task, kept, epochs=60)]
+    began = time.monotonic()
+    assert process(line, 120)[0] == 0
+    life, rng, found = time.monotonic() - began, np.random.default_rng(3), Counter()
+    for _ in range(50):
+        status, said = process(line, float(rng.uniform(0, life)))
+        assert status in (0, 130) or of_python(said), said
+        assert "Traceback" not in said or of_python(said), said
+        begun = "epoch" in said and status == 130
+        assert not begun or "to go on: insitu train" in said, said
+        assert [p.name for p in kept.parent.iterdir()] == ["kept.insitu"]
+        assert insitu.open(kept).classes == 4
+        found["ended" if status == 0 else "goes on" if begun else "not begun" if status == 130 else "python"] += 1
+    print(dict(found))
+    assert found["goes on"] and found["not begun"]
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(task, kept, tmp_path):

@@ -1,9 +1,15 @@
 """insitu trains neural networks where their data is. This is the whole public interface.
 
-Each name is imported on first use, so `import insitu` is cheap if only part of it is needed.
+Each name is imported on first use, so `import insitu` is cheap if only part of it is needed. First of all the command
+says what Ctrl-C means from here on.
 """
 
 from __future__ import annotations
+
+from insitu.terminal import starting
+
+if starting.is_command():
+    starting.begin()
 
 from importlib import import_module
 from importlib.util import find_spec

@@ -11,7 +11,7 @@ from insitu.cli.groups import Groups
 from insitu.cli.model import add_model, add_shape
 from insitu.cli.output import add_data, counted, read_data, say, show, tell
 from insitu.cli.values import amount, count, index, model_file, rate, saved_file, share
-from insitu.cli.watching import continued, interrupted, watched
+from insitu.cli.watching import continued, interrupted, unbegun, watched
 from insitu.data import read_held_out
 from insitu.data.samples import Samples, split
 from insitu.errors import DataError
@@ -88,26 +88,29 @@ def run(arguments) -> int:
     if arguments.add_classes:
         _add_classes(learner, training, arguments.data)
     say(f"training on {counted(training)}{'' if test is None else f'; tested on {counted(test)}'}")
-    tests, first = measured_on(learner, training, test)
-    before = first.score().after
+    try:
+        tests, first = measured_on(learner, training, test)
+        before = first.score().after
+    except KeyboardInterrupt:
+        return unbegun()
     try:
         with watched(learner, arguments.output) as progress:
             history = fit(learner, training, test, arguments, progress)
+        tell(history)
+        if arguments.output:
+            learner.save(arguments.output)
+        if arguments.save_model:
+            learned_model(learner).save(arguments.save_model)
+        if arguments.report:
+            write_report(learner, history, tests, first, arguments)
+        written = [str(path) for path in (arguments.output, arguments.save_model, arguments.report) if path]
+        report = {
+            **describe(learner), **summary(history), "before": before, "written": written,
+            "training": _about(training), "test": test and _about(test), "explained": _explained(learner, tests),
+        }  # fmt: skip
+        show(arguments, to_text(report, arguments.start_epoch), report)
     except KeyboardInterrupt:
         return interrupted(learner, arguments.output, "-o", lambda: continued(arguments))
-    tell(history)
-    if arguments.output:
-        learner.save(arguments.output)
-    if arguments.save_model:
-        learned_model(learner).save(arguments.save_model)
-    if arguments.report:
-        write_report(learner, history, tests, first, arguments)
-    written = [str(path) for path in (arguments.output, arguments.save_model, arguments.report) if path]
-    report = {
-        **describe(learner), **summary(history), "before": before, "written": written,
-        "training": _about(training), "test": test and _about(test), "explained": _explained(learner, tests),
-    }  # fmt: skip
-    show(arguments, to_text(report, arguments.start_epoch), report)
     return 0
 
 

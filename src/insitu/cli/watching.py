@@ -63,6 +63,12 @@ def told(output: Path, go_on: str) -> int:
     return INTERRUPTED
 
 
+def unbegun() -> int:
+    """Nothing was learned before Ctrl-C, and no file has changed; returns the exit status."""
+    say("interrupted; nothing was learned yet, and no file has changed: the same command begins again")
+    return INTERRUPTED
+
+
 def continued(arguments: Namespace) -> str:
     """The command that goes on: a learner's file has the options that made it; a state needs all of them again."""
     if arguments.output.suffix == ".insitu":
