@@ -1,6 +1,7 @@
 """`insitu zoo get` against a server of our own that cuts connections, lies and stalls: right bytes or a clear error."""
 
 import hashlib
+import signal
 import threading
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,7 @@ class Behaviour:
     ranges: bool = True
     status: int = 0  # answered instead of the file
     length: bool = True  # is the length told?
+    shifted: int = 0  # bytes by which a resumed answer begins elsewhere, and says so
     asked: list[int] = field(default_factory=list)
 
 
@@ -36,11 +38,14 @@ class Handler(BaseHTTPRequestHandler):
         how.asked.append(first)
         if how.status or self.path != "/small.pkl":
             return self.send_error(how.status or 404)
-        first = first if how.ranges else 0
+        first = max(first + how.shifted, 0) if first and how.ranges else 0
         if first >= len(how.data):
             return self.send_error(416)
         left = how.data[first:]
-        self.send_response(206 if first else 200)
+        resumed = how.ranges and how.asked[-1] > 0
+        self.send_response(206 if resumed else 200)
+        if resumed:
+            self.send_header("Content-Range", f"bytes {first}-{len(how.data) - 1}/{len(how.data)}")
         if how.length:
             self.send_header("Content-Length", str(len(left)))
         self.end_headers()
@@ -164,6 +169,66 @@ def test_a_folder_can_be_the_mirror(served, monkeypatch, tmp_path):
     (mirror / "small.pkl").unlink()
     with pytest.raises(DataError, match="no such file"):
         get("small")
+
+
+@pytest.mark.parametrize("shifted", [-100_000, -1000])
+def test_an_answer_that_begins_before_the_bytes_asked_for_is_put_where_it_belongs(served, shifted):
+    zoo_folder().mkdir(parents=True)
+    (zoo_folder() / ".small.pkl.get").write_bytes(BYTES[:70_000])
+    served.shifted = shifted
+    assert get("small").read_bytes() == BYTES and served.asked == [70_000]
+
+
+def test_an_answer_that_leaves_out_bytes_is_not_appended(served):
+    zoo_folder().mkdir(parents=True)
+    (zoo_folder() / ".small.pkl.get").write_bytes(BYTES[:70_000])
+    served.shifted = 1000
+    with pytest.raises(DataError, match="bytes from 71,000 on, not from 70,000"):
+        get("small")
+
+
+def test_a_full_disk_is_said_at_once_and_not_blamed_on_the_server(served, capsys):
+    resource = pytest.importorskip("resource", reason="limits the size of files")
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
+    try:
+        assert main(["zoo", "get", "small"]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    words = capsys.readouterr().err
+    assert f"{zoo_folder()}: cannot be written" in words and "http" not in words and len(served.asked) == 1
+    assert get("small").read_bytes() == BYTES and served.asked[1] == 200_000
+
+
+@pytest.mark.parametrize("command", [["get", "small"], ["add", "{small}", "--as", "small"]])
+@pytest.mark.parametrize("blocked", ["", "zoo", "zoo/small.pkl/x"])
+def test_a_cache_that_cannot_be_written_is_one_line(served, monkeypatch, tmp_path, capsys, command, blocked):
+    """A file stands where a folder should be, or a folder where the file should be."""
+    (tmp_path / "small").write_bytes(BYTES)
+    in_the_way = tmp_path / "other" / blocked
+    in_the_way.parent.mkdir(parents=True, exist_ok=True)
+    in_the_way.write_bytes(b"")
+    monkeypatch.setenv("INSITU_CACHE", str(tmp_path / "other"))
+    assert main(["zoo", *(word.format(small=tmp_path / "small") for word in command)]) == 1
+    words = capsys.readouterr().err
+    assert "cannot be" in words and "Traceback" not in words and words.count("\n") <= 2
+
+
+@pytest.mark.parametrize("address", ["http://[bad", "http://", "http://127.0.0.1:99999/zoo", "http://127.0.0.1:x/"])
+def test_a_mirror_that_is_no_address_is_said_so(served, monkeypatch, address):
+    monkeypatch.setenv("INSITU_ZOO", address)
+    with pytest.raises(DataError, match="is not an address"):
+        get("small")
+
+
+def test_only_what_may_help_is_suggested(served, monkeypatch):
+    served.status = 404
+    with pytest.raises(DataError) as e:
+        get("small")
+    assert "the same again" not in e.value.hint
+    with pytest.raises(DataError, match=r"no 'ad01_int8' \(did you mean ad01-int8\?\)"):
+        get("ad01_int8")
 
 
 def test_other_kinds_of_addresses_are_refused(served, monkeypatch):

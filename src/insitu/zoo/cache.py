@@ -8,11 +8,13 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from insitu.errors import DataError
-from insitu.files import cache_folder, replacing
+from insitu.files import cache_folder, check_target, replacing
+from insitu.terminal.wording import meant
 from insitu.zoo.entries import ENTRIES, Entry
 
 PREFIX = "zoo:"
 BLOCK = 1 << 20
+OTHER = "INSITU_CACHE names another folder"
 
 
 def zoo_folder() -> Path:
@@ -20,10 +22,10 @@ def zoo_folder() -> Path:
 
 
 def entry_of(name: str) -> Entry:
-    entry = ENTRIES.get(str(name).removeprefix(PREFIX))
-    if entry is None:
-        raise DataError(f"the zoo has no {str(name).removeprefix(PREFIX)!r}", hint=", ".join(ENTRIES))
-    return entry
+    word = str(name).removeprefix(PREFIX)
+    if word not in ENTRIES:
+        raise DataError(f"the zoo has no {word!r}{meant(word, ENTRIES)}", hint=", ".join(ENTRIES))
+    return ENTRIES[word]
 
 
 def place_of(entry: Entry) -> Path:
@@ -38,6 +40,15 @@ def _packaged(entry: Entry) -> Path | None:
     except PackageNotFoundError:
         return None
     return Path(str(found[0].locate())) if found else None
+
+
+def cleared(entry: Entry) -> Path:
+    """Where the file is put into the cache, whose folder is made; an error if it cannot be written there."""
+    try:
+        zoo_folder().mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise DataError(f"cannot be made: {e.strerror or e}", where=str(zoo_folder()), hint=OTHER) from e
+    return check_target(zoo_folder() / entry.file)
 
 
 def state_of(entry: Entry) -> str:
@@ -85,9 +96,7 @@ def add(path: str | Path, name: str | None = None) -> Entry:
     if not entry.packed and sha256(path) != entry.sha256:
         raise DataError(f"is not {entry.name}: its sha256 is {sha256(path)}", where=str(path),
                         hint=f"sha256 {entry.sha256}")  # fmt: skip
-    zoo_folder().mkdir(parents=True, exist_ok=True)
-    target = zoo_folder() / entry.file
-    with replacing(target) as part:
+    with replacing(cleared(entry)) as part:
         shutil.copyfile(path, part)
     return entry
 

@@ -7,11 +7,12 @@ A download that was cut off continues where it stopped. Only a file with the rig
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
@@ -20,13 +21,15 @@ from urllib.request import Request, urlopen
 from insitu.errors import DataError
 from insitu.files import replacing
 from insitu.terminal.progress import Report, bar
-from insitu.zoo.cache import BLOCK, by_hand, entry_of, how_to, place_of, sha256, state_of, zoo_folder
+from insitu.zoo.cache import BLOCK, by_hand, cleared, entry_of, how_to, place_of, sha256, state_of
 from insitu.zoo.entries import Entry
 
 MIRROR = "INSITU_ZOO"
 TRIES = 5  # connections without a new byte before it gives up
 PAUSE = 0.5  # seconds before the second of them, twice as long before each further one
 TIMEOUT = 30.0  # seconds without a byte
+SAFE = ":/?#[]@!$&'()*+,;=%~"  # characters of an address that mean themselves
+OWN_DISK = "make room, then the same again: it goes on where it stopped; INSITU_CACHE names another folder"
 FINAL = (400, 401, 403, 404, 405, 410, 451)  # answers that no second try changes
 
 
@@ -35,13 +38,11 @@ def get(name: str, progress: Report | None = None) -> Path:
     entry = entry_of(name)
     if state_of(entry) == "here" or (entry.packed and place_of(entry).is_file()):
         return place_of(entry)
-    source = source_of(entry)
-    folder, target = zoo_folder(), zoo_folder() / entry.file
-    folder.mkdir(parents=True, exist_ok=True)
-    with bar(progress) as report, alone(folder / f".{entry.file}.lock"):
+    source, target = source_of(entry), cleared(entry)
+    with bar(progress) as report, alone(target.with_name(f".{entry.file}.lock")):
         if state_of(entry) == "here":  # another process has just brought it
             return target
-        part = folder / f".{entry.file}.get"
+        part = target.with_name(f".{entry.file}.get")
         resumed = part.exists()
         bring(source, part, entry, report)
         if resumed and not right(part, entry):  # what was left over belonged to another file
@@ -56,10 +57,24 @@ def source_of(entry: Entry) -> str:
     mirror = os.environ.get(MIRROR)
     if mirror:
         base = mirror.removeprefix("file://")
-        return f"{base.rstrip('/')}/{quote(entry.file)}" if "://" in base else str(Path(base) / entry.file)
+        return f"{address_of(base)}/{quote(entry.file)}" if "://" in base else str(Path(base) / entry.file)
     if not entry.url:
         raise DataError(f"{entry.name} cannot be downloaded", hint=how_to(entry))
     return entry.url
+
+
+def address_of(base: str) -> str:
+    """The mirror's address without a slash at its end; an error unless it is one."""
+    try:
+        parts = urlsplit(base)
+        whole = bool(parts.hostname and parts.port != 0)  # a number that is no port is a ValueError
+    except ValueError:
+        whole = False
+    if not whole:
+        raise DataError("is not an address", where=f"{MIRROR}={base}", hint="http://HOST/FOLDER, or a folder")
+    if parts.scheme not in ("http", "https"):
+        raise DataError("only http and https addresses, and folders, are supported", where=f"{MIRROR}={base}")
+    return quote(base.rstrip("/"), safe=SAFE)
 
 
 def bring(source: str, part: Path, entry: Entry, report: Report) -> None:
@@ -94,8 +109,6 @@ def copy(path: Path, part: Path) -> None:
 
 def download(address: str, part: Path, entry: Entry, report: Report) -> None:
     """Fill `part`. Each connection goes on where the last one ended; several without a new byte are an error."""
-    if urlsplit(address).scheme not in ("http", "https"):
-        raise DataError("only http and https addresses, and folders, are supported", where=address)
     vain, most, problem = 0, 0, ""
     while vain < TRIES:
         have = left_over(part, entry)
@@ -105,7 +118,7 @@ def download(address: str, part: Path, entry: Entry, report: Report) -> None:
             problem = "the connection was closed too early"
         except HTTPError as e:
             if e.code in FINAL:
-                raise _failed(address, f"answered {e.code} ({e.reason})", entry) from e
+                raise DataError(f"answered {e.code} ({e.reason})", where=address, hint=by_hand(entry)) from e
             if e.code == 416:  # nothing after what is here: a longer leftover of another file
                 part.unlink(missing_ok=True)
             problem = f"answered {e.code} ({e.reason})"
@@ -131,23 +144,44 @@ def receive(address: str, part: Path, have: int, entry: Entry, report: Report) -
         return True  # it was cut off just before the check
     request = Request(address, headers={"Range": f"bytes={have}-"} if have else {})
     with urlopen(request, timeout=TIMEOUT) as answer:
-        resumed = answer.status == 206
         length = answer.headers.get("Content-Length")
-        have = have if resumed else 0
+        have = begins(answer, have)
         total = have + int(length) if length and length.isdigit() else entry.bytes
-        with part.open("ab" if resumed else "wb") as f:
-            while block := answer.read1(BLOCK):
-                have += len(block)
-                if have > max(entry.bytes, total if entry.packed else 0):
-                    part.unlink()
-                    raise _failed(address, f"sent more than the {entry.bytes:,} bytes of the file", entry)
+        with written(part), part.open("ab") as f:
+            f.truncate(have)
+        while block := answer.read1(BLOCK):
+            have += len(block)
+            if have > max(entry.bytes, total if entry.packed else 0):
+                part.unlink()
+                raise _failed(address, f"sent more than the {entry.bytes:,} bytes of the file", entry)
+            with written(part), part.open("ab") as f:
                 f.write(block)
-                report(f"getting {entry.name} (KB)", have // 1000, total // 1000)
+            report(f"getting {entry.name} (KB)", have // 1000, total // 1000)
     return have == (total if entry.packed else entry.bytes)
 
 
+def begins(answer: HTTPResponse, asked: int) -> int:
+    """Where in the file the answer's bytes begin: servers may send another part than was asked for."""
+    if answer.status != 206:
+        return 0
+    told = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range") or "")
+    first = int(told[1]) if told else asked
+    if first > asked:
+        raise HTTPException(f"bytes from {first:,} on, not from {asked:,}")
+    return first
+
+
+@contextmanager
+def written(part: Path) -> Iterator[None]:
+    """What this machine's own disk refuses is no failure of the connection: a second try would not help."""
+    try:
+        yield
+    except OSError as e:
+        raise DataError(f"cannot be written: {e.strerror or e}", where=str(part.parent), hint=OWN_DISK) from e
+
+
 def _failed(address: str, what: str, entry: Entry) -> DataError:
-    return DataError(what, where=address, hint=f"try again: it goes on where it stopped; or {by_hand(entry)}")
+    return DataError(what, where=address, hint=f"the same again, it goes on where it stopped   or   {by_hand(entry)}")
 
 
 @contextmanager
