@@ -15,10 +15,14 @@ import numpy as np
 from insitu.data.arguments import optional
 from insitu.errors import DataError
 from insitu.exporters.formats import FORMATS, Format, format_of
+from insitu.exporters.learned import learned_graph
+from insitu.exporters.real import real_graph
+from insitu.exporters.saturation import float_distance
 from insitu.exporters.written import Options
 from insitu.files import check_target, write_whole
 from insitu.ops.activation import sigmoid
 from insitu.ops.norm import softmax
+from insitu.quantizer.fold import is_int8
 from insitu.terminal.misspelled import spelled
 
 if TYPE_CHECKING:
@@ -65,8 +69,8 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     mean, std = _numbers(mean, "mean"), _positive(_numbers(std, "std"))
     options = Options(precision, form, optional(batch, "batch", 1), data, mean, std, module)
     made = writer.write(learner, options)
-    notes = (*made.notes, *writer.check(made.data, learner, options), *_logits(learner, options, chosen),
-             *_without_effect(chosen, options))  # fmt: skip
+    notes = (*made.notes, *writer.check(made.data, learner, options), *_unrounded(learner, options, chosen),
+             *_logits(learner, options, chosen), *_without_effect(chosen, options))  # fmt: skip
     if not learner.has_learned:
         notes = (UNTRAINED, *notes)
     write_whole(target, made.data)
@@ -83,6 +87,15 @@ def _logits(learner: Learner, options: Options, chosen: Format) -> tuple[str, ..
     if last_op(learner.graphs["predict"]) is not None:  # the model itself gives probabilities
         return ()
     return (f"outputs are logits, as predict gives them: the {last} that makes probabilities is not in the file",)
+
+
+def _unrounded(learner: Learner, options: Options, chosen: Format) -> tuple[str, ...]:
+    """A note on how far a float file of an int8 learner is from it: nothing is rounded there, and little saturates."""
+    graph = learned_graph(learner) if options.precision == "float" and "precision" in chosen.options else None
+    if graph is None or not is_int8(graph):
+        return ()
+    off = float_distance(graph, real_graph(graph), options.data)
+    return (f"without the roundings of int8, outputs are within {off:.1%} of the learner's largest",)
 
 
 def _without_effect(chosen: Format, options: Options) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """The float network that an int8 graph stands for: its weights dequantised, its roundings left out.
 
 Clamps stay where they are activations; a range that ends where int8 does may be one (ReLU6) or only where values
-saturate, and stays too, unless the caller wants the network without (`saturated=False`). A table of lut_s8 has no
-formula any more: it stays int8, between quantize and dequantize. Layers keep their names.
+saturate, and stays too, unless the caller wants the network without (`saturated=False`). A table of lut_s8 becomes
+the function whose table it is (functions.py); a table of no known function stays int8, between quantize and dequantize.
+Layers keep their names.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from insitu.exporters.functions import formula_of
 from insitu.graph import Builder, Graph, Node, Op, Value, build, drop_unused
 from insitu.ops import arith, conv, depthwise, linear, norm, pool, quant, reduce
 from insitu.ops._functions import real
@@ -56,7 +58,7 @@ def _written(graph: Graph, builder: Builder, node: Node, made: dict[str, Value],
     if node.op in NOTHING:
         return made[node.inputs[0].name]
     if node.op is lut_s8:
-        return _looked_up(graph, builder, node, made)
+        return _function(graph, builder, node, made, saturated)
     inputs = [made[v.name] if v.name in made else _constant(graph, builder, node, i) for i, v in enumerate(node.inputs)]
     op = TWINS.get(node.op, node.op)
     attrs = {key: value for key, value in node.attrs.items() if key not in INTEGER_ONLY or key in op.defaults}
@@ -93,6 +95,18 @@ def _clamped(node: Node, y, saturated: bool):
 
 def _is_cap(end: float) -> bool:
     return any(abs(end - cap) < 0.005 * cap for cap in CAPS)
+
+
+def _function(graph: Graph, builder: Builder, node: Node, made: dict[str, Value], saturated: bool) -> Value:
+    x, *arrays = node.inputs
+    given = [graph.constants[v.name] for v in arrays]
+    formula = formula_of(x.type, node.output.type, *given, saturated=saturated)
+    if formula is None:
+        return _looked_up(graph, builder, node, made)
+    y = made[x.name]
+    for i, step in enumerate(formula, 1 - len(formula)):
+        y = step.built(builder, y, f"{node.name}.step{-i}" if i else node.name)
+    return y
 
 
 def _looked_up(graph: Graph, builder: Builder, node: Node, made: dict[str, Value]) -> Value:

@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from insitu.errors import ModelError, Unsupported
+from insitu.errors import DataError, ModelError, Unsupported
+from insitu.exporters.compared import FAR
 from insitu.exporters.coreml import composed  # noqa: F401, more rows of the table
 from insitu.exporters.coreml.evaluate import evaluated, network, validated
 from insitu.exporters.coreml.layers import TABLE, softmax
 from insitu.exporters.coreml.net import Blob, Net, builder_for, sizes_of
 from insitu.exporters.coreml.quiet import coremltools, silent
-from insitu.exporters.coreml.reals import real_graph
+from insitu.exporters.functions import refuse_tables
 from insitu.exporters.learned import learned_graph, unfolded_graph
+from insitu.exporters.real import real_graph
 from insitu.exporters.samples import compared
+from insitu.exporters.saturation import float_distance, reason, saturating, way_out
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, evaluate
 from insitu.graph.classes import column_words
@@ -30,6 +33,7 @@ from insitu.ops.depthwise import depthwise2d
 from insitu.ops.dropout import dropout_train
 from insitu.ops.norm import batch_norm, dropout
 from insitu.ops.norm import softmax as softmax_op
+from insitu.quantizer.fold import is_int8
 from insitu.terminal.wording import option
 from insitu.training.train import Recipe
 
@@ -37,7 +41,7 @@ LOSSES = ("cross_entropy", "mse")
 RATES = {"sgd": 0.01, "momentum": 0.01, "adam": 0.001}  # defaults in the file; an app may set others
 EPOCHS, MOST_EPOCHS = 5, 1000
 OUTPUT = "output"
-CLOSE, FAR = 1e-4, 0.25  # of the largest output: for float learners, and for int8 ones, whose rounding is gone
+CLOSE = 1e-4  # of the largest output
 
 
 def write(learner: Learner, options: Options) -> Written:
@@ -132,6 +136,7 @@ def _chances(learner: Learner, graph: Graph) -> bool:
 
 
 def _network(graph: Graph, names: tuple[str, ...], chances: bool) -> Net:
+    refuse_tables(graph, "a Core ML model")
     for node in graph.nodes:
         if node.op not in TABLE:
             raise Unsupported(f"Core ML cannot express op {node.op.name}", where=f"%{node.name}")
@@ -247,15 +252,18 @@ def check(data: bytes, learner: Learner, options: Options) -> list[str]:
     spec = loaded(data)
     validated(spec)
     graph = learned_graph(learner)
-    worst = max(_difference(spec, graph, sample) for sample in compared(graph, options.data))
-    int8 = any(v.type.quant is not None for v in graph.values.values())
-    if not worst <= (FAR if int8 else CLOSE):
-        raise ModelError(
-            f"the file's outputs differ by {worst:.1e} of the largest from the learner's",
-            hint="please report this model",
-        )
+    written = real_graph(graph)
+    worst = max(_difference(spec, written, graph, sample) for sample in compared(graph, options.data))
+    if not worst <= CLOSE:
+        raise ModelError(f"the file's outputs differ by {worst:.1e} of the largest from what was written",
+                         hint="please report this model")  # fmt: skip
+    int8 = is_int8(graph)
+    off = float_distance(graph, written, options.data) if int8 else worst
+    if off > FAR:
+        what = f"in float, the outputs would be off by {off:.0%} of the largest"
+        raise DataError(what + reason(saturating(graph, options.data)), hint=way_out())
     why = ", because its int8 weights are float in this file and nothing is rounded" if int8 else ""
-    near = f"outputs within {worst:.0e} of the largest output of the learner's{why}"
+    near = f"outputs within {off:.0e} of the largest output of the learner's{why}"
     return [f"{near}; computed from the file, Core ML itself runs on Apple only"]
 
 
@@ -268,16 +276,14 @@ def loaded(data: bytes) -> Any:
     return spec
 
 
-def _difference(spec: Any, graph: Graph, sample: tuple[np.ndarray, ...]) -> float:
+def _difference(spec: Any, written: Graph, graph: Graph, sample: tuple[np.ndarray, ...]) -> float:
     """The largest difference of the outputs for one sample; of logits, where the file adds a softmax."""
     blobs = evaluated(spec, dict(zip(input_names(graph), map(_fed, sample, graph.inputs))))
     last = network(spec).layers[-1]
     logits = last.WhichOneof("layer") == "softmax" and not _ends_in_softmax(graph)
     got = blobs[last.input[0] if logits else OUTPUT].reshape(-1)
-    want = evaluate(replace(graph, outputs=graph.outputs[:1]), *sample)
+    want = evaluate(replace(written, outputs=written.outputs[:1]), *sample)
     assert isinstance(want, np.ndarray)  # one output
-    q = graph.outputs[0].type.quant
-    want = want.astype(np.float64) if q is None else (want.astype(np.float64) - q.zero) * q.scale[0]
     return float(np.abs(got - want.reshape(-1)).max() / max(np.abs(want).max(), 1e-6))
 
 

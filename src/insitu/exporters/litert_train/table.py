@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from insitu.errors import Unsupported
+from insitu.exporters.functions import refuse_tables
 from insitu.exporters.litert_train.sheet import Sheet
 from insitu.exporters.litert_train.tensor import Tensor
 from insitu.graph import Graph, Node, Op
@@ -35,6 +36,7 @@ def means(*ops: Op):
 def refuse_unknown(graphs: Iterable[Graph]) -> None:
     """Refuse ops and types that LiteRT has no builtin operators for, naming the first one."""
     for graph in graphs:
+        refuse_tables(graph, "a trainable LiteRT model")
         for node in graph.nodes:
             if node.op not in TABLE:
                 hint = f"train only layers after it ({option(scheme='last:N')})" if node.name.endswith(".grad") else ""

@@ -16,8 +16,8 @@ import torch
 from insitu.errors import DataError
 from insitu.exporters.compared import FAR
 from insitu.exporters.learned import learned_graph
+from insitu.exporters.saturation import reason, saturating, unsaturated_distance, way_out
 from insitu.exporters.torch.into import into, trained_graph
-from insitu.exporters.torch.saturation import reason, saturating, unsaturated_distance, way_out
 from insitu.exporters.torch.state import arrays_of, uncertain
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph

@@ -17,8 +17,8 @@ from insitu.errors import DataError
 from insitu.exporters.compared import FAR, distance
 from insitu.exporters.learned import learned_graph, unfolded_graph
 from insitu.exporters.real import real_graph
+from insitu.exporters.saturation import reason, samples_of, saturating, way_out
 from insitu.exporters.torch.places import places_of
-from insitu.exporters.torch.saturation import reason, samples_of, saturating, way_out
 from insitu.exporters.torch.unfolded import learned_arrays
 from insitu.graph import Graph, Value, drop_unused, evaluate
 from insitu.importers import load

@@ -1,7 +1,7 @@
-"""A module of the learned weights beside the learner: how far off its outputs are, and which layer's saturation is why.
+"""The float network of an int8 learner beside it: how far off its outputs are, and which layer's saturation is why.
 
-A learner that was trained in int8 may rely on the end of int8's range as on an activation: a larger value ends there. A
-state dict holds weights only, and a module of these weights goes on. Nothing here writes a file.
+A learner that was trained in int8 may rely on the end of int8's range as on an activation: a larger value ends there.
+In float it goes on. Nothing here writes a file.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from insitu.exporters.compared import distance
 from insitu.exporters.real import TWINS, real_graph
 from insitu.exporters.samples import compared
 from insitu.graph import Graph, Node, evaluate
+from insitu.ops._functions import real
 from insitu.quantizer.columns import usual
 from insitu.terminal.wording import either
 
@@ -34,9 +35,17 @@ def _small(graph: Graph, x: np.ndarray) -> np.ndarray:
 
 def unsaturated_distance(graph: Graph, data=None) -> float:
     """How far the outputs of this int8 graph's weights, in a network that does not saturate, are from its own."""
-    free = real_graph(graph, saturated=False)
-    each = [(_outputs(free, x), _outputs(graph, x)) for x in samples_of(graph, data)]
+    return float_distance(graph, real_graph(graph, saturated=False), data)
+
+
+def float_distance(graph: Graph, free: Graph, data=None) -> float:
+    """How far the outputs of this float network are from those of the int8 graph that it stands for."""
+    each = [(_outputs(free, x), _reals(graph, x)) for x in samples_of(graph, data)]
     return max(max(map(distance, got, want)) for got, want in each)
+
+
+def _reals(graph: Graph, inputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    return tuple(real(y, v.type) for v, y in zip(graph.outputs, _outputs(graph, inputs)))
 
 
 def _outputs(graph: Graph, inputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
