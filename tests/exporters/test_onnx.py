@@ -67,6 +67,21 @@ def test_class_names_are_a_property_of_the_model(trained, tmp_path):
     assert insitu.load(path).classes == ("rest", "tap", "wave", "fist")
 
 
+LITERTS = "the learner rounds as LiteRT does"
+
+
+@pytest.mark.parametrize("rounding", ["single", "litert"])
+def test_a_note_says_that_the_integers_are_rounded_twice_only_if_they_are(rounding, tmp_path):
+    """The columns are normalised in float, which no rounding of integers is."""
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32) * np.float32([1, 100, 3000])
+    module = torch.nn.Sequential(torch.nn.Linear(3, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2)).eval()
+    made = insitu.compile(module, data=(x, np.arange(40) % 2), scheme="head", rounding=rounding)
+    assert any(node.op.name == "normalize" for node in made.graphs["predict"].nodes)
+    notes = made.export(tmp_path / "table.onnx").notes
+    assert any(note.startswith(LITERTS) for note in notes) == (rounding == "litert")
+    assert not any(n.startswith(LITERTS) for n in made.export(tmp_path / "qdq.onnx", form="qdq").notes)
+
+
 def test_an_unknown_form_is_an_error(trained, tmp_path):
     with pytest.raises(insitu.DataError, match="has no form 'integer'"):
         trained.export(tmp_path / "net.onnx", form="integer")

@@ -111,6 +111,6 @@ def _function(graph: Graph, builder: Builder, node: Node, made: dict[str, Value]
 
 def _looked_up(graph: Graph, builder: Builder, node: Node, made: dict[str, Value]) -> Value:
     x, table, *_ = node.inputs
-    q = quant.quantize(made[x.name], name=f"{node.name}.steps", out=x.type)
+    q = quant.quantize(made[x.name], name=f"{node.name}.steps", rounding=quant.usual_rounding(x.type), out=x.type)
     entries = builder.constant(table.name, graph.constants[table.name])
     return quant.dequantize(lut_s8(q, entries, name=node.name, out=node.output.type), name=f"{node.name}.real")

@@ -15,7 +15,8 @@ import numpy as np
 from insitu.errors import DataError, ModelError
 from insitu.exporters.compared import FAR, distance, equal_words
 from insitu.exporters.learned import chosen_graph
-from insitu.exporters.onnx.translate import Translated, translate
+from insitu.exporters.onnx.exact import EXACT
+from insitu.exporters.onnx.translate import Translated, rounds_once, translate
 from insitu.exporters.samples import compared
 from insitu.exporters.written import Options, Written
 from insitu.graph import Graph, evaluate
@@ -29,7 +30,7 @@ def write(learner, options: Options) -> Written:
     """The bytes of the file, and notes."""
     graph = chosen_graph(learner, options)
     made = translated(graph, options)
-    twice = any(node.attrs.get("rounding") == "litert" for node in graph.nodes)
+    twice = options.form != "qdq" and any(node.op in EXACT and not rounds_once(node) for node in graph.nodes)
     idle = options.form is not None and not is_int8(graph)
     notes = ((TWICE, twice), (f"form {options.form} has no effect: a float file has only one", idle))
     return Written(made.model.SerializeToString(deterministic=True), tuple(words for words, holds in notes if holds))

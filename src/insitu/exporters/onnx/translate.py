@@ -53,8 +53,11 @@ def translate(graph: Graph, exact: bool = True) -> Translated:
 
 def writer_of(node: Node, exact: bool) -> Callable[[Step], None]:
     """The function that writes this node."""
-    once = node.attrs.get("rounding", "single") == "single"
-    return EXACT[node.op] if exact and once and node.op in EXACT else OPS[node.op]
+    return EXACT[node.op] if exact and rounds_once(node) and node.op in EXACT else OPS[node.op]
+
+
+def rounds_once(node: Node) -> bool:
+    return node.attrs.get("rounding", "single") == "single" or node.output.dtype != "s8"
 
 
 def modelled(graph: Graph, emitter: Emitter, carries: bool) -> ModelProto:
