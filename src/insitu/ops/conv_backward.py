@@ -247,7 +247,7 @@ def _(
         return windows_dw(dw, g, x, channels, shape, tight)
     if target == "host" and x.dtype != "s8" and groups == 1 and not channels and in_patches(**shape.sizes):
         tile, room = patch_tile(**shape.sizes)
-        return Call("conv2d_patches_dw_f32", dw, g, x, tile, shape, Scratch(room))
+        return Call("conv2d_patches_dw_f32", dw, g, x, tile, shape, Scratch(room + 4 * dw.type.size))
     table = Table(np.array(channels, np.int32)) if channels else None
     piece = (TIGHT_PIECE if tight else 2 * PIECE) if channels else 0
     scratch = Scratch(piece * len(channels) * x.type.numpy.itemsize)

@@ -31,6 +31,7 @@ batch_norm_train_ends = op(
     cases=[
         Case("relu", (f32(2, 3, 2, 5), *FIVE), {"lo": 0.0}),
         Case("relu6, wide", (f32(67, 83), *(f32(83),) * 4), {"epsilon": 1e-3, "momentum": 0.3, **RELU6}),
+        Case("many rows", (f32(3, 7, 11, 19), *(f32(19),) * 4), {"lo": 0.0}),
     ],
 )
 batch_norm_train_ends.must(in_place=(None, None, None, 3, 4))

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "isa/fma.h"
+#include "isa/inline.h"
 #include "kernels/shapes.h"
 
 enum { RUN_MOST = 8 };
@@ -37,34 +38,47 @@ static inline void pad_image(float *to, const float *x, padded_size p, const con
     }
 }
 
-static inline void copy_window_row(float *restrict to, const float *restrict from, int32_t run)
+/* `most` floats, at once where the compiler has vectors of them */
+ALWAYS_INLINE void copy_window_row(const int most, float *restrict to, const float *restrict from)
 {
-    if (run <= RUN_MOST / 2) {
-        for (int k = 0; k < RUN_MOST / 2; k++) {
-            to[k] = from[k];
-        }
-        return;
+    float row[RUN_MOST];
+    for (int k = 0; k < most; k++) {
+        row[k] = from[k];
     }
-    for (int k = 0; k < RUN_MOST; k++) {
-        to[k] = from[k];
+    for (int k = 0; k < most; k++) {
+        to[k] = row[k];
+    }
+}
+
+/* the windows of `count` outputs from i, j on: rows of `run` floats, `pieces` of them for each row of the kernel, whose
+ * starts are `apart` */
+ALWAYS_INLINE void copy_windows(const int most, float *to, const float *image, int32_t row, int32_t i, int32_t j,
+                                int32_t count, int32_t run, int32_t pieces, int32_t apart, const conv2d_shape *s)
+{
+    const int32_t kh = s->kh, ow = s->ow, down = s->dh * row, right = s->sw * s->c, next = s->sh * row;
+    for (; count > 0; count--) {
+        const float *from = image + (ptrdiff_t)i * next + j * right;
+        for (int32_t u = 0; u < kh; u++, from += down) {
+            for (int32_t v = 0; v < pieces; v++, to += run) {
+                copy_window_row(most, to, from + v * apart);
+                KEEP(to); /* or compilers make a loop over several rows of it, with checks whether they overlap */
+            }
+        }
+        j = j + 1 < ow ? j + 1 : 0;
+        i += j == 0;
     }
 }
 
 /* the windows of `count` outputs from output p on, counted row by row: to[count,u,v,c] and RUN_MOST floats after them */
 static inline void patches(float *to, const float *image, int32_t row, int32_t p, int32_t count,
-                           const conv2d_shape *shape)
+                           const conv2d_shape *s)
 {
-    const conv2d_shape copy = *shape, *s = &copy; /* a copy: stores of vectors may alias anything */
-    const int32_t together = s->dw == 1, run = together ? s->kw * s->c : s->c;
-    for (int32_t i = p / s->ow, j = p % s->ow; count > 0; count--) {
-        const float *from = image + (ptrdiff_t)i * s->sh * row + j * s->sw * s->c;
-        for (int32_t u = 0; u < s->kh; u++, from += s->dh * row) {
-            for (int32_t v = 0; v < (together ? 1 : s->kw); v++, to += run) {
-                copy_window_row(to, from + v * s->dw * s->c, run);
-            }
-        }
-        j = j + 1 < s->ow ? j + 1 : 0;
-        i += j == 0;
+    const int32_t together = s->dw == 1, run = together ? s->kw * s->c : s->c, pieces = together ? 1 : s->kw;
+    const int32_t i = p / s->ow, j = p % s->ow, apart = s->dw * s->c;
+    if (run <= RUN_MOST / 2) {
+        copy_windows(RUN_MOST / 2, to, image, row, i, j, count, run, pieces, apart, s);
+    } else {
+        copy_windows(RUN_MOST, to, image, row, i, j, count, run, pieces, apart, s);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Batch norm over x[rows,c], channels last, on vectors: sums down columns stay in registers, some channels at a time.
  *
- * A mean and a variance are found in blocks of rows, which are read from memory once: the mean of a block, the squares of
- * its differences to it, and then of both what is known of all rows so far. That loses fewer digits than long sums do.
+ * A mean and a variance are found in blocks of rows, which are read once: the sums of the differences to the mean of all
+ * rows before, and of their squares. That loses fewer digits than long sums do. Only the first block is read twice.
  */
 #ifndef INSITU_NORM_ROWS_H
 #define INSITU_NORM_ROWS_H
@@ -65,25 +65,73 @@ ALWAYS_INLINE void norm_sums(const int V, const int power, vf *sum, const float 
     }
 }
 
-/* joins the mean of a block and the sum of its (x - mean)^2 with those of the `before` rows before it */
-ALWAYS_INLINE void norm_moments(const int V, float *mean, float *squares, const float *x, int32_t before,
-                                const norm_part *t)
+/* the mean of the first block, and the sum of its (x - mean)^2 */
+ALWAYS_INLINE void norm_first_moments(const int V, float *mean, float *squares, const float *x, const norm_part *t)
 {
     const int W = norm_vectors(V);
-    const float rows = (float)t->rows, share = rows / (float)(before + t->rows);
     vf part[NORM_MOST], around[NORM_MOST];
     norm_sums(V, 1, part, x, part, t->rows, t);
     UNROLL
     for (int v = 0; v < W; v++) {
-        part[v] = vf_mul(part[v], vf_set(1.0f / rows));
+        part[v] = vf_mul(part[v], vf_set(1.0f / (float)t->rows));
     }
     norm_sums(V, 2, around, x, part, t->rows, t);
     UNROLL
     for (int v = 0; v < W; v++) {
-        const vf old = norm_load(V, mean, v, t->m), off = vf_sub(part[v], old);
-        const vf more = vf_fma(vf_mul(off, off), vf_set((float)before * share), around[v]);
-        norm_store(V, mean, v, t->m, vf_fma(off, vf_set(share), old));
+        norm_store(V, mean, v, t->m, part[v]);
+        norm_store(V, squares, v, t->m, around[v]);
+    }
+}
+
+/* one row's part of the sums of x - from and of its square */
+ALWAYS_INLINE void norm_row_moments(const int V, vf *sum, vf *square, const float *x, const vf *from, const norm_part *t)
+{
+    UNROLL
+    for (int v = 0; v < norm_vectors(V); v++) {
+        const vf d = vf_sub(norm_load(V, x, v, t->m), from[v]);
+        sum[v] = vf_add(sum[v], d);
+        square[v] = vf_fma(d, d, square[v]);
+    }
+}
+
+/* joins the rows of a block with the `before` rows before it, which are at least as many: with d = x - mean, the mean
+ * moves by sum(d) / all rows, and the squares grow by sum(d^2) - sum(d) that. So the difference is at least half of
+ * sum(d^2), and no digits are lost */
+ALWAYS_INLINE void norm_next_moments(const int V, float *mean, float *squares, const float *x, int32_t before,
+                                     const norm_part *t)
+{
+    const int W = norm_vectors(V);
+    const vf share = vf_set(1.0f / (float)(before + t->rows));
+    vf old[NORM_MOST], sum[2 * NORM_MOST], square[2 * NORM_MOST];
+    UNROLL
+    for (int v = 0; v < W; v++) {
+        old[v] = norm_load(V, mean, v, t->m);
+        sum[v] = sum[W + v] = square[v] = square[W + v] = vf_zero();
+    }
+    int32_t r = 0;
+    for (; r + 1 < t->rows; r += 2, x += 2 * (ptrdiff_t)t->c) {
+        norm_row_moments(V, sum, square, x, old, t);
+        norm_row_moments(V, sum + W, square + W, x + t->c, old, t);
+    }
+    if (r < t->rows) {
+        norm_row_moments(V, sum, square, x, old, t);
+    }
+    UNROLL
+    for (int v = 0; v < W; v++) {
+        const vf all = vf_add(sum[v], sum[W + v]), move = vf_mul(all, share);
+        const vf more = vf_fnma(all, move, vf_add(square[v], square[W + v]));
+        norm_store(V, mean, v, t->m, vf_add(old[v], move));
         norm_store(V, squares, v, t->m, vf_add(norm_load(V, squares, v, t->m), more));
+    }
+}
+
+ALWAYS_INLINE void norm_moments(const int V, float *mean, float *squares, const float *x, int32_t before,
+                                const norm_part *t)
+{
+    if (before) {
+        norm_next_moments(V, mean, squares, x, before, t);
+    } else {
+        norm_first_moments(V, mean, squares, x, t);
     }
 }
 
