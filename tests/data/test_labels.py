@@ -41,6 +41,13 @@ def test_lists_single_samples_and_frames_are_taken():
     assert found.names == ("rest", "tap", "wave") and np.array_equal(found.inputs[0], X)
 
 
+def test_names_as_bytes_are_text():
+    found = as_samples(X[:2], rows(), labels=np.array(["wavé".encode(), b"rest"]))
+    assert found.names == ("rest", "wavé") and found.labels.tolist() == [1, 0]  # type: ignore[union-attr]
+    with pytest.raises(DataError, match="not text in UTF-8"):
+        as_samples(X[:2], rows(), labels=[b"\xff", b"a"])
+
+
 def test_an_endless_iterable_is_cut_with_a_note():
     found = as_samples(((X[i % 4], "a") for i in count()), rows())
     assert len(found) == MOST and "without a length" in found.notes[0]

@@ -6,8 +6,9 @@ from itertools import count, repeat
 
 import numpy as np
 import pytest
+import torch
 
-from insitu.data import as_inputs, as_samples
+from insitu.data import as_inputs, as_samples, to_classify
 from insitu.data.streams import MOST
 from insitu.errors import DataError
 from insitu.graph import build
@@ -113,6 +114,41 @@ def test_pairs_are_refused_where_only_samples_are_wanted():
     with pytest.raises(DataError, match="x alone must be given") as error:
         as_inputs((zip(X, Y),), rows())
     assert "(x for x, y in data)" in str(error.value)
+
+
+def test_lists_of_two_lists_are_samples_of_two_channels_and_no_pairs():
+    with build("channels") as b:
+        graph = b.graph(b.input("x", f32(1, 2, 3)))
+    x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    np.testing.assert_array_equal(as_samples(x.tolist(), graph).inputs[0], x)
+    np.testing.assert_array_equal(to_classify(x.tolist(), graph)[0], x)
+
+
+def test_samples_to_classify_may_come_with_labels_and_must_end():
+    for given in ((X, Y), zip(X, Y), list(zip(X, Y)), Pairs(), Loader((X[:3], Y[:3]), (X[3:], Y[3:])), X, iter(X)):
+        np.testing.assert_array_equal(to_classify(given, rows())[0], X)
+    with pytest.raises(DataError, match="may never end"):
+        to_classify(repeat(X[0]), rows())
+
+
+class Pairs:
+    """As a torch Dataset: a length and an index."""
+
+    def __getitem__(self, i: int):
+        return X[i], Y[i]
+
+    def __len__(self) -> int:
+        return len(X)
+
+
+def test_a_dict_has_an_array_per_input_and_brain_floats_are_floats():
+    np.testing.assert_array_equal(as_inputs(({"x1": 2 * X, "x0": X},), rows(2))[1], 2 * X)
+    np.testing.assert_array_equal(as_samples({"x0": X}, rows(), labels=Y).inputs[0], X)
+    with pytest.raises(DataError, match="one array per input of the model: x0, x1; not x0"):
+        as_inputs(({"x0": X},), rows(2))
+    np.testing.assert_array_equal(as_inputs((torch.tensor(X).bfloat16(),), rows())[0], X)
+    with pytest.raises(DataError, match="is a single int"):
+        as_inputs((3,), rows())
 
 
 def test_a_learner_takes_them_everywhere():

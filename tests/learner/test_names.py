@@ -181,6 +181,20 @@ def test_classify_gives_names_and_probabilities():
     assert made.classify(x[:1])[0] == pytest.approx(dict(zip(made.names, scores)), rel=1e-4)
 
 
+def test_classify_reads_what_predict_reads(tmp_path):
+    made, (x, y) = taught(), data(40)
+    assert made.classify(x[:0]) == made.classify([]) == []
+    for top in (0, -1, 1.5):
+        with pytest.raises(DataError, match="top must be an integer >= 1"):
+            made.classify(x, top=top)
+    np.savez(tmp_path / "x.npz", x_train=x[:30], y_train=y[:30], x_test=x[30:], y_test=y[30:])
+    assert made.classify(tmp_path / "x.npz") == made.classify(x[30:])
+    lines = [",".join(map(str, row)) + ",rest" for row in x[:3].tolist()]
+    (tmp_path / "x.csv").write_text("\n".join(["a,b,c,d,e,f,label", *lines, ",1,1,1,1,1,rest"]))
+    with pytest.raises(DataError, match=r"line 5, column 1 \(a\): is empty"):
+        made.classify(tmp_path / "x.csv")
+
+
 @pytest.mark.parametrize("end", [nn.Softmax(1), nn.LogSoftmax(1), nn.Identity()])
 def test_a_softmax_of_the_model_is_not_applied_twice(end):
     x, _ = data()

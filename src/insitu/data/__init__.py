@@ -5,7 +5,7 @@ from insitu.data.camera import to_camera
 from insitu.data.labels import by_name, check_labels
 from insitu.data.reading import read_held_out, read_samples
 from insitu.data.samples import Samples, fit, split
-from insitu.data.taking import as_inputs, as_samples
+from insitu.data.taking import as_inputs, as_samples, to_classify
 
 __all__ = [
     "Augment",
@@ -19,4 +19,5 @@ __all__ = [
     "read_samples",
     "split",
     "to_camera",
+    "to_classify",
 ]

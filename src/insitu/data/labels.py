@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from insitu.data.streams import array
 from insitu.errors import DataError
 from insitu.graph.classes import checked, compiled_for, unknown
 from insitu.terminal.wording import either, option
@@ -19,8 +20,24 @@ MANY = 20  # different labels of few samples; more of them are rather quantities
 FEW = 4  # samples of a class: with fewer, on average, labels are rather quantities
 
 
+def label_array(labels: Any) -> np.ndarray:
+    """An array of labels or targets; a missing one (None, or NaN among names) is an error."""
+    found = array(labels)
+    mixed = isinstance(labels, list | tuple) and found.dtype.kind == "U"  # numpy made text of everything
+    words = labels if mixed else found.flat if found.dtype.kind == "O" else ()
+    lacking = next((i for i, word in enumerate(words) if _is_nothing(word)), None)
+    if lacking is not None:
+        raise DataError("has no label", where=f"labels, sample {lacking}", hint="give it one, or leave it out")
+    return found
+
+
+def _is_nothing(word: object) -> bool:
+    return word is None or type(word).__name__ in ("NAType", "NaTType") or (isinstance(word, float) and word != word)
+
+
 def numbered(labels: np.ndarray, where: str = "labels") -> tuple[np.ndarray, tuple[str, ...]]:
     """(class numbers, names): names are numbered in alphabetical order; numbers have no names."""
+    labels = _decoded(labels, where)
     if not is_text(labels):
         return class_numbers(labels, where), ()
     words = labels.reshape(-1)
@@ -29,6 +46,13 @@ def numbered(labels: np.ndarray, where: str = "labels") -> tuple[np.ndarray, tup
         raise DataError("has an empty label", where=f"{where}, sample {blank}")
     names, numbers = np.unique(words.astype(str), return_inverse=True)
     return numbers.astype(np.int64), checked(names.tolist())
+
+
+def _decoded(labels: np.ndarray, where: str) -> np.ndarray:
+    try:
+        return np.char.decode(labels, "utf-8") if labels.dtype.kind == "S" else labels
+    except UnicodeDecodeError as e:
+        raise DataError("a label is not text in UTF-8", where=where) from e
 
 
 def is_text(labels: np.ndarray) -> bool:

@@ -63,6 +63,10 @@ def counted(samples: Samples, where: str) -> Samples:
 def fit(value: Value, x: np.ndarray, where: str = "") -> np.ndarray:
     """An array as samples of this input: adds a missing batch axis, quantises floats if the input is s8."""
     shape, batch = value.shape, (value.shape or (1,))[0]
+    if not x.ndim:
+        raise DataError(
+            f"the data is a single {x.item().__class__.__name__}, input {value.name} is {value.type}", where=where
+        )
     if batch == 1 and x.shape[1:] != shape[1:] and x.shape == shape[1:]:
         x = x[None]  # a single sample
     if x.ndim and x.shape[1:] != shape[1:] and _same_but_ones(x.shape[1:], shape[1:]):

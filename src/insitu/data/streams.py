@@ -28,6 +28,11 @@ def is_stream(x: Any) -> bool:
     return hasattr(x, "__iter__") and not array_like and not isinstance(x, NO_STREAMS)
 
 
+def is_dataset(x: Any) -> bool:
+    """Are its samples taken by index, as those of a torch Dataset?"""
+    return hasattr(x, "__getitem__") and not hasattr(x, "__iter__") and not hasattr(x, "shape")
+
+
 def peeked(stream: Iterable[Any]) -> tuple[Any, Iterable[Any]]:
     """The first item of an iterable (None if it is empty), and all of them; one with a length is left as it is."""
     items = iter(stream)
@@ -140,8 +145,11 @@ def array(x: Any) -> np.ndarray:
     """An array from a list, a tensor (on any device), a frame or a column of one."""
     if isinstance(x, list | tuple) and any(hasattr(item, "detach") for item in x[:1]):
         return stacked([array(item) for item in x])
-    tensor = getattr(x, "detach", lambda: x)()
+    tensor: Any = getattr(x, "detach", lambda: x)()
+    tensor = getattr(tensor, "cpu", lambda: tensor)()
+    if str(getattr(tensor, "dtype", "")) == "torch.bfloat16":
+        tensor = tensor.float()  # numpy has no such type
     try:
-        return np.asarray(getattr(tensor, "cpu", lambda: tensor)())
+        return np.asarray(tensor)
     except ValueError as e:
         raise DataError(f"the samples differ in shape: {e}") from e

@@ -11,21 +11,31 @@ Files and folders are read by reading.py, and iterables are walked by streams.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from insitu.data.labels import numbered
+from insitu.data.frames import by_name, is_frame, label_apart
+from insitu.data.labels import label_array, numbered
 from insitu.data.reading import read_samples
 from insitu.data.recordings import cut_recordings
 from insitu.data.samples import Samples, check_finite, check_samples, counted, fit
-from insitu.data.streams import MOST, Parts, Taken, array, is_stream, labels_of, pairs_of, peeked, samples_of
-from insitu.data.words import words_of_frame
+from insitu.data.streams import (
+    MOST,
+    Parts,
+    Taken,
+    array,
+    is_dataset,
+    is_stream,
+    labels_of,
+    pairs_of,
+    peeked,
+    samples_of,
+)
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
-from insitu.graph.classes import of_columns
 
 
 def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ...] = False,
@@ -43,10 +53,12 @@ def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ..
     if isinstance(data, Samples):
         x, y, names, notes, columns = data.inputs, data.labels, data.names, data.notes, data.columns
         if labels is not None:
-            y, names = array(labels), ()
+            y, names = label_array(labels), ()
     else:
-        data, labels = cut_recordings(data, labels, graph)
-        data, columns = _by_name(data, graph.columns)
+        if is_frame(data) and labels is None and not targets:
+            data, labels = label_apart(data, graph)
+        data, labels = cut_recordings(_by_input(data, graph), labels, graph)
+        data, columns = _columns(data, graph)
         (x, y, notes), names = _parts(data, labels, graph), ()
     inputs = tuple(fit(v, a, f"input {v.name}") for v, a in zip(graph.inputs, x))
     if y is not None and not targets and not names:
@@ -63,12 +75,29 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
         return tuple(check_finite(x, only.source) for x in only.inputs)
     if any(x is None for x in given):
         raise DataError("there is nothing to predict: it is None", hint="an array, a list, or a path")
+    only = _by_input(only, graph)
+    given = (only,) if len(given) == 1 else given
     given = tuple(only) if only is not None and _is_inputs(only, len(graph.inputs)) else given
-    given = (_by_name(cut_recordings(given[0], None, graph)[0], graph.columns)[0], *given[1:])
+    first = label_apart(given[0], graph)[0] if is_frame(given[0]) else given[0]
+    first = by_name(first, graph.columns, learned=False)[0] if is_frame(first) else first
+    given = (cut_recordings(first, None, graph)[0], *given[1:])
     if len(given) != len(graph.inputs):
         names = ", ".join(v.name for v in graph.inputs)
         raise DataError(f"{len(given)} inputs were given, but the model has {len(graph.inputs)}: {names}")
     return tuple(_input(v, _whole_stream(x, v) if is_stream(x) else array(x)) for v, x in zip(graph.inputs, given))
+
+
+def to_classify(data, graph: Graph) -> tuple[np.ndarray, ...]:
+    """The same from what may also come in pairs (x, y), such as a Dataset: labels are left out."""
+    first: Any = None
+    if is_stream(data):
+        first, data = peeked(data)
+    pair: Any = data if isinstance(data, tuple) else data[0] if isinstance(data, list) and data else first
+    listed = isinstance(pair, list) and pair is first  # as a DataLoader gives batches; in a list it is a sample
+    paired = (listed or isinstance(pair, tuple)) and len(pair) == 2 and np.ndim(pair[0]) > 0
+    if len(graph.inputs) == 1 and (paired or is_dataset(data)):
+        return as_samples(data, graph).inputs
+    return as_inputs((data,), graph)
 
 
 def _whole_stream(x: Iterable[Any], value: Value) -> np.ndarray:
@@ -80,22 +109,23 @@ def _whole_stream(x: Iterable[Any], value: Value) -> np.ndarray:
     return taken.inputs[0]
 
 
-def _by_name(data, known: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """A frame with the columns that the model knows, in its order, and their names; anything else as it is."""
-    pair = isinstance(data, tuple) and len(data) == 2
-    frame: Any = data[0] if pair else data
-    names = of_columns(getattr(frame, "columns", ())) if hasattr(frame, "loc") else ()
-    if not names:
-        return data, ()
-    worded = words_of_frame(frame, known)
-    if worded is not None:
-        return ((worded[0], data[1]) if pair else worded[0]), worded[1]
-    missing = next((name for name in known if name not in names), None)
-    if missing is not None:
-        hint = f"its columns are {', '.join(names[:12])}; the model learned from {', '.join(known[:12])}"
-        raise DataError(f"the frame has no column {missing!r}", hint=hint)
-    frame = frame.loc[:, list(known)] if known else frame
-    return ((frame, data[1]) if pair else frame), known or names
+def _by_input(data, graph: Graph):
+    """A dict of arrays, one per input of the model, as a tuple in its order; anything else as it is."""
+    if not isinstance(data, Mapping):
+        return data
+    names = [v.name for v in graph.inputs]
+    if set(data) != set(names):
+        given = ", ".join(map(str, list(data)[:12]))
+        raise DataError(f"a dict has one array per input of the model: {', '.join(names)}; not {given}")
+    return tuple(data[name] for name in names) if len(names) > 1 else data[names[0]]
+
+
+def _columns(data, graph: Graph) -> tuple[Any, tuple[str, ...]]:
+    """The same data with the columns of a frame by name, and these names; also of a pair (x, y)."""
+    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]):
+        frame, columns = by_name(data[0], graph.columns)
+        return (frame, data[1]), columns
+    return by_name(data, graph.columns) if is_frame(data) else (data, ())
 
 
 def _input(value: Value, x: np.ndarray) -> np.ndarray:
@@ -111,11 +141,11 @@ def _parts(data, labels, graph: Graph) -> Parts:
     if is_stream(x) or is_stream(y):
         return _streamed(x, y, graph)
     if labels is not None:
-        return _inputs(data, count), array(labels), ()
+        return _inputs(data, count), label_array(labels), ()
     if _is_inputs(data, count) and all(map(_is_array, data)):  # not (x, y): one array cannot be all inputs
         return _inputs(data, count), None, ()
     if isinstance(data, tuple) and len(data) == 2 and (_is_array(data[0]) or _is_inputs(data[0], count)):
-        return _inputs(data[0], count), None if data[1] is None else array(data[1]), ()
+        return _inputs(data[0], count), None if data[1] is None else label_array(data[1]), ()
     if _is_array(data):
         return (array(data),), None, ()
     if isinstance(data, list) and not _holds_pairs(data):
@@ -130,7 +160,7 @@ def _streamed(x, y, graph: Graph) -> Parts:
         if isinstance(first, tuple | list) and len(first) == 2:
             return pairs_of(x, graph)
     taken = samples_of(x, graph.inputs) if is_stream(x) else _whole(_inputs(x, len(graph.inputs)))
-    labels = None if y is None else labels_of(y, taken) if is_stream(y) else array(y)
+    labels = None if y is None else labels_of(y, taken) if is_stream(y) else label_array(y)
     return taken.inputs, labels, taken.notes
 
 
@@ -149,7 +179,12 @@ def _is_inputs(data, count: int) -> bool:
 
 
 def _holds_pairs(data: list) -> bool:
-    return bool(data) and isinstance(data[0], tuple | list) and len(data[0]) == 2 and not np.isscalar(data[0][0])
+    """Pairs (x, y). A list of two equally long lists is a sample of two channels."""
+    if not data or not isinstance(data[0], tuple | list) or len(data[0]) != 2:
+        return False
+    return not np.isscalar(data[0][0]) and (
+        isinstance(data[0], tuple) or array(data[0][0]).shape != array(data[0][1]).shape
+    )
 
 
 def _inputs(data, count: int) -> tuple[np.ndarray, ...]:

@@ -21,6 +21,8 @@ SAME = {dequantize, quantize, requantize_s8, reshape, transpose}  # the same num
 
 def classified(graph: Graph, outputs: np.ndarray, names: Sequence[str], top: int | None = None) -> list[Classified]:
     """For each sample, its classes with their probabilities."""
+    if not len(outputs):
+        return []
     chances, used = probabilities(graph, outputs), _used(graph, outputs)
     return [_ranked(row, names, top, used) for row in chances]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from insitu.boards import Board
-from insitu.data import Samples, as_samples
-from insitu.data.arguments import byte_count, number
+from insitu.data import Samples, to_classify
+from insitu.data.arguments import byte_count, number, optional
 from insitu.devices.device import Device
 from insitu.devices.living import living as living_on
 from insitu.errors import DataError
@@ -188,8 +188,8 @@ class Learner(Owner):
         if has_targets(self.recipe):
             what = f"a learner with the loss {self.recipe.loss} has no classes"
             raise DataError(what, hint="predict(x) gives its outputs")
-        data = as_samples(x, graph)
-        return classified(graph, predict_all(self.device, plain(data.inputs))[0][:, 0], names, top)
+        top, inputs = optional(top, "top", 1), to_classify(x, graph)
+        return classified(graph, predict_all(self.device, plain(inputs))[0][:, 0], names, top)
 
     def evaluate(self, x: Any, y: Any = None) -> dict[str, float]:
         """Accuracy over labelled samples. With targets, `error`: the mean squared error over all samples and targets,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from insitu.codegen import Program, emit_program
-from insitu.data import as_samples
+from insitu.data import to_classify
+from insitu.data.arguments import optional
 from insitu.devices.host import HostDevice, open_host
 from insitu.errors import DataError
 from insitu.graph import Graph
@@ -59,8 +60,10 @@ class Model:
 
     def classify(self, x: Any, *, top: int | None = None) -> list[Classified]:
         """For each sample its classes with their probabilities, the likeliest first; `top` of them, or all."""
-        data = as_samples(x, self.graph)
-        return classified(self.graph, self.device.run("predict", *data.inputs)[0], self.classes, top)
+        top, inputs = optional(top, "top", 1), to_classify(x, self.graph)
+        return (
+            classified(self.graph, self.device.run("predict", *inputs)[0], self.classes, top) if len(inputs[0]) else []
+        )
 
     def quantize(
         self, data: Any = None, *, method: str = "mse", batches: int | None = None, progress: Any = None, **options: Any

@@ -55,7 +55,7 @@ def say_numbers(learner: Owner, data: Samples) -> None:
 
 
 def say_left_out(given: object, data: Samples) -> None:
-    """What was left out of files that were named in Python; the command line reads its files itself, and says so."""
-    if isinstance(given, (str, Path)):
-        for note in data.notes:
-            colour.say(f"note: {given}: {note}")
+    """What was left out of files or iterables that were given in Python; the command line reads its files itself."""
+    where = f"{given}: " if isinstance(given, (str, Path)) else ""
+    for note in () if isinstance(given, Samples) else data.notes:
+        colour.say(f"note: {where}{note}")

@@ -1,0 +1,50 @@
+"""Pandas frames: columns by name, words as 0 and 1, and the column of the label. Nothing here imports pandas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from insitu.data.tables import LABEL_HEADINGS
+from insitu.data.words import words_of_frame
+from insitu.errors import DataError
+from insitu.graph import Graph
+from insitu.graph.classes import of_columns
+
+
+def is_frame(x: Any) -> bool:
+    return hasattr(x, "loc") and hasattr(x, "columns")
+
+
+def label_apart(frame: Any, graph: Graph) -> tuple[Any, Any]:
+    """The frame without its label, and the label; None if it has none.
+
+    As in a file, that is the column headed `label`; or one headed `class` or `target`, if it is one too many.
+    """
+    heading = {str(c).strip().lower(): c for c in frame.columns if str(c) not in graph.columns}
+    many = len(frame.columns) - 1 == int(np.prod(graph.inputs[0].shape[1:])) or bool(graph.columns)
+    found = next((heading[name] for name in LABEL_HEADINGS if name in heading and (many or name == "label")), None)
+    return (frame, None) if found is None else (frame.drop(columns=found), frame[found])
+
+
+def by_name(frame: Any, known: tuple[str, ...], learned: bool = True) -> tuple[Any, tuple[str, ...]]:
+    """A frame with the columns that the model knows, in its order, and their names.
+
+    If it is not `learned` from and the model knows no names, words are an error: which number each had is unknown.
+    """
+    names = of_columns(frame.columns)
+    if not names:
+        return frame, ()
+    worded = words_of_frame(frame, known)
+    if worded is not None and not learned and not known:
+        raise DataError(
+            "the frame has words, but the model knows no columns", hint="numbers, as the model learned them"
+        )
+    if worded is not None:
+        return worded
+    missing = next((name for name in known if name not in names), None)
+    if missing is not None:
+        hint = f"its columns are {', '.join(names[:12])}; the model learned from {', '.join(known[:12])}"
+        raise DataError(f"the frame has no column {missing!r}", hint=hint)
+    return (frame.loc[:, list(known)] if known else frame), known or names
