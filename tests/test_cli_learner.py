@@ -135,13 +135,25 @@ def test_an_unknown_suffix_is_told_before_training(folder, capsys):
         str(folder / "a.tflite"),
     ]
     assert main(arguments) == 1
-    assert "cannot save a .tflite" in capsys.readouterr().err and not (folder / "a.tflite").exists()
+    said = capsys.readouterr().err
+    assert "cannot save a .tflite" in said and "insitu export" in said and not (folder / "a.tflite").exists()
+
+
+def test_info_counts_no_tables_as_parameters(tmp_path, capsys):
+    net = nn.Sequential(nn.Linear(4, 12), nn.Tanh(), nn.Linear(12, 3)).eval()
+    x = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    quantised = insitu.load(net, torch.zeros(1, 4)).quantize(x)
+    assert run(capsys, "info", quantised.save(tmp_path / "m.insitu"))["parameters"] == 4 * 12 + 12 + 12 * 3 + 3
+    assert ", 99 parameters" in repr(quantised.graph)
 
 
 def test_names_may_be_given(folder, tmp_path, capsys):
     common = ["train", str(folder / "model.insitu"), "--data", str(folder / "photos"), "-o", str(tmp_path / "a.insitu")]
     assert main([*common, "--classes", "sky,leaf,berry,stone"]) == 0
     assert insitu.open(tmp_path / "a.insitu").names == ("sky", "leaf", "berry", "stone")
+    assert main([*common, "--classes", 'sky,leaf, "berry", "stone, or rock"', "--epochs", "1"]) == 0
+    assert insitu.open(tmp_path / "a.insitu").names == ("sky", "leaf", "berry", "stone, or rock")
+    assert 'classes    4: sky, leaf, berry, "stone, or rock"' in capsys.readouterr().out
     assert main([*common, "--classes", "sky,leaf"]) == 1
     assert "'berry', which is not given" in capsys.readouterr().err
 

@@ -146,6 +146,13 @@ def test_a_path_that_cannot_be_written_is_known_before_anything_is(tmp_path):
     for name, why in (("none/x", "no folder"), ("", "a folder"), ("link", "no folder")):
         with pytest.raises(DataError, match=f"cannot be written: .*{why}"):
             check_target(tmp_path / name)
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(DataError, match="links of its path lead in a circle"):
+        write_whole(tmp_path / "a", b"x")
+    assert (tmp_path / "a").is_symlink()
+    with pytest.raises(DataError, match="a file needs a name"):
+        check_target("")
     with pytest.raises(DataError, match="device, pipe or socket"):
         check_target(os.devnull)
     assert check_target(tmp_path / "new") == tmp_path / "new"

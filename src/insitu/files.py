@@ -104,12 +104,14 @@ def check_target(path: str | Path) -> Path:
     A device, a pipe or a socket is never replaced by a file.
     """
     target = Path(os.path.realpath(path))
-    if problem := _problem(target):
+    if problem := _problem(target) if str(path) else "a file needs a name":
         raise DataError(f"cannot be written: {problem}", where=str(path))
     return target
 
 
 def _problem(target: Path) -> str:
+    if target.is_symlink():
+        return "the links of its path lead in a circle"  # else realpath would have followed them
     if target.exists() and not target.is_file():
         return "it is a folder" if target.is_dir() else SPECIAL
     if not target.parent.is_dir():

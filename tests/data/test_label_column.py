@@ -33,7 +33,7 @@ def taking(inputs: int):
 def test_a_named_column_is_the_label_wherever_it_stands(table):
     found = as_samples(table, taking(3), label="kind")
     assert found.names == ("a", "b") and found.columns == ("one", "two", "three")
-    assert found.source == "t.csv, label kind"
+    assert found.source == "t.csv, labels in column kind"
     assert np.array_equal(found.labels, np.arange(24) % 2)
 
 

@@ -351,14 +351,20 @@ def test_what_a_folder_leaves_out_or_changes_is_said(tmp_path):
     for note, words in zip(
         found.notes,
         (
-            "notes.txt",
-            "1 images outside the class folders",
+            "left out, as no images: 1 file, for example notes.txt",
+            "left out: 1 image outside the class folders",
             "no images in bird",
             "2 sizes",
         ),
     ):
         assert words in note
     assert len(found.notes) == 4
+
+
+def test_one_size_of_images_is_named_height_first(tmp_path):
+    (tmp_path / "cat").mkdir()
+    Image.new("RGB", (5, 7)).save(tmp_path / "cat" / "1.png")
+    assert read_samples(tmp_path, PICTURE).notes == ("images of 7x5 were resized to 4x4",)
 
 
 def test_a_tidy_folder_has_nothing_to_say(tmp_path):

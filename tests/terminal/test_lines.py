@@ -9,11 +9,13 @@ from insitu.terminal.progress import bar, speaking, stage
 
 
 def test_a_slow_request_is_reported_while_it_runs(capsys):
+    start = time.monotonic()
     with speaking(every=0.05), bar() as report:
         report("epoch 1 of 2, loss 0.5", 1, 4)
         time.sleep(0.18)
+    most = (time.monotonic() - start) / 0.05  # more than 3 only where other programs keep the processor
     lines = capsys.readouterr().err.splitlines()
-    assert 1 <= len(lines) <= 3 and all(line.startswith("epoch 1 of 2, loss 0.5 (25 %), ") for line in lines)
+    assert 1 <= len(lines) <= most and all(line.startswith("epoch 1 of 2, loss 0.5 (25 %), ") for line in lines)
 
 
 def test_a_slow_stage_is_named_in_a_log(capsys):

@@ -8,6 +8,7 @@ from insitu.cli.groups import Groups
 from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import amount, audio, classes, count, height_width, index, motion, numbers, size, target_folder
+from insitu.graph.classes import listed
 from insitu.ops.pixels import CAMERAS
 
 HELP = "turn a model into a C program that trains it, and show how much memory it needs"
@@ -309,8 +310,7 @@ def class_words(count: int, names) -> str:
     """`3: rest, tap, wave`"""
     if not any(names):
         return str(count)
-    shown = ", ".join(name or "(no name)" for name in names[:8])
-    return f"{count}: {shown}{', ...' if len(names) > 8 else ''}"
+    return f"{count}: {listed(names, 8)}"
 
 
 def _kept(report: dict) -> str:

@@ -58,6 +58,7 @@ def of_learner(path: Path) -> dict:
 
 def of_model(path: Path) -> dict:
     from insitu.learner.model import load
+    from insitu.reports.trainable import check_graph
     from insitu.schemes.layers import layers
 
     model = load(path)
@@ -67,7 +68,8 @@ def of_model(path: Path) -> dict:
         "holds": "a model", "model": graph.name, "takes": _types(graph.inputs), **_columns(graph),
         "gives": _types(graph.outputs),
         "arithmetic": "int8" if model.is_int8 else "float", "ops": len(graph.nodes), "layers": len(layers(graph)),
-        "parameters": sum(a.size for a in graph.constants.values()), "classes": class_words(width, model.classes),
+        "parameters": sum(row.parameters for row in check_graph(graph).rows),
+        "classes": class_words(width, model.classes),
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 import re
@@ -34,8 +35,8 @@ def _whole(text: str, least: int) -> int:
 
 
 def classes(text: str) -> int | list[str]:
-    """How many classes, or their names."""
-    return count(text) if text.isdigit() else [name.strip() for name in text.split(",")]
+    """How many classes, or their names; one with a comma in it is quoted."""
+    return count(text) if text.isdigit() else [name.strip() for name in next(csv.reader([text], skipinitialspace=True))]
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -136,7 +137,8 @@ def saved_file(text: str) -> Path:
     try:
         check_target(text)
     except DataError as e:
-        raise ArgumentTypeError(f"cannot write a file to {text}: {e.what.removeprefix('cannot be written: ')}") from e
+        why = e.what.removeprefix("cannot be written: ")
+        raise ArgumentTypeError(f"cannot write a file to {text}: {why}" if text else why) from e
     return Path(text)
 
 

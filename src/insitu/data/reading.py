@@ -204,16 +204,21 @@ def _folder_notes(path: Path, groups: Mapping[Path, list[Path]], sizes: set, siz
     empty = [folder.name for folder, files in groups.items() if not files]
     height, width = size
     found = (
-        (ignored, f"{len(ignored)} files are not images and were left out, for example {ignored and ignored[0].name}"),
-        (loose, f"{len(loose)} images outside the class folders were left out"),
+        (ignored, f"left out, as no images: {_number(ignored, 'file')}, for example {ignored and ignored[0].name}"),
+        (loose, f"left out: {_number(loose, 'image')} outside the class folders"),
         (empty, f"no images in {', '.join(empty)}: a class without samples"),
-        (sizes - {(width, height)}, f"images of {_sizes(len(sizes))} were resized to {height}x{width}"),
+        (sizes - {(width, height)}, f"images of {_sizes(sizes)} were resized to {height}x{width}"),
     )
     return tuple(words for there, words in found if there)
 
 
-def _sizes(count: int) -> str:
-    return "one size" if count == 1 else f"{count} sizes"
+def _number(of: list[Path], what: str) -> str:
+    return f"{len(of)} {what}{'s' * (len(of) > 1)}"
+
+
+def _sizes(found: set[tuple[int, int]]) -> str:
+    """In pixels, height first, as the input's."""
+    return f"{len(found)} sizes" if len(found) > 1 else "x".join(str(side) for each in found for side in reversed(each))
 
 
 def _images_in(folder: Path) -> list[Path]:

@@ -55,7 +55,8 @@ def _wanted(table: Table, graph: Graph, targets: bool | tuple[str, ...]) -> list
 def _source(table: Table, judged: list[int]) -> str:
     """The file, and the columns of labels or targets."""
     columns = ", ".join(map(table.called, judged))
-    return f"{table.path.name}, label{'s' if len(judged) > 1 else ''} {columns}" if judged else table.path.name
+    said = f"labels in column{'s' if len(judged) > 1 else ''} {columns.removeprefix('column ')}"
+    return f"{table.path.name}, {said}" if judged else table.path.name
 
 
 def _read(path: Path, value: Value, graph: Graph, targets: bool | tuple[str, ...],

@@ -83,10 +83,16 @@ def named(given: Sequence[str], known: tuple[str, ...], count: int) -> tuple[str
 
 
 def unknown(name: str, known: Sequence[str]) -> DataError:
-    shown = ", ".join(n for n in known[:20] if n) + (", ..." if len(known) > 20 else "")
+    shown = listed([n for n in known if n], 20)
     more = either(shell="insitu train --add-classes adds new ones", python=f"learner.add_class({name!r}) adds one")
     shown = f"{shown}; {more}" if name else shown
     return DataError(f"there is no class named {name!r}", hint=f"known: {shown}")
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first of these names on a line. One with a comma is quoted, or it would look like two."""
+    shown = [f'"{name}"' if "," in name else name or "(no name)" for name in names[:most]]
+    return ", ".join([*shown, "..."] if len(names) > most else shown)
 
 
 def word(names: Sequence[str], number: int) -> str:

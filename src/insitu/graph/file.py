@@ -36,8 +36,9 @@ def check_suffix(path: str | Path) -> None:
     """Refuse a name that says another format than the one that is written."""
     suffix = Path(path).suffix
     if suffix.lower() != SUFFIX:
+        exports = either(shell="insitu export", python="learner.export")
         what = f"a model cannot be written as {suffix}" if suffix else "a model's file needs a suffix"
-        raise DataError(what, where=str(path), hint=f"a name that ends in {SUFFIX}, insitu's own format")
+        raise DataError(what, where=str(path), hint=f"a name that ends in {SUFFIX}; other formats: {exports}")
 
 
 def packed(graph: Graph) -> bytes:

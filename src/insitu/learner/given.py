@@ -90,7 +90,11 @@ def kept(path: str | Path) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in KEPT:
         what = f"cannot save a {suffix or 'file without a suffix'}"
-        raise DataError(what, where=str(path), hint=", ".join(KEPT))
+        whole, state, _ = KEPT
+        hint = f"{whole} for the learner, {state} for its state alone"
+        exports = either(shell="insitu export FILE -o NAME", python="learner.export(NAME)")
+        others = f"; {exports} writes other formats" if suffix else ""
+        raise DataError(what, where=str(path), hint=hint + others)
     return KEPT[suffix]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from insitu.deploy.budget import check_budget
 from insitu.devices.host import HostDevice
 from insitu.errors import DataError, DeviceError, GraphError
-from insitu.graph.classes import checked
+from insitu.graph.classes import checked, listed
 from insitu.learner.learner import Learner
 from insitu.learner.relinked import grown
 from insitu.learner.rows import free_row, with_name
@@ -83,4 +83,4 @@ def add_new_classes(learner: Learner, names: Sequence[str], where: str) -> tuple
 
 def some(names: Sequence[str], most: int = 5) -> str:
     """The first of these names."""
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+    return listed(names, most)

@@ -13,6 +13,7 @@ import numpy as np
 from insitu.data import Samples, by_name
 from insitu.devices.host import open_host
 from insitu.graph import Graph
+from insitu.graph.classes import listed
 from insitu.learner.feed import plain, predict_all
 from insitu.learner.held_out import guess, known, no_better, score
 from insitu.quantizer import fold
@@ -33,7 +34,7 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
     if not chosen.perhaps:
         return chosen
     if samples is None or samples.labels is None:
-        note = f"the model's own classifier stays, its outputs named {_listed(chosen.names)} in this order ({anew()})"
+        note = f"the model's own classifier stays, its outputs named {listed(chosen.names, 6)} in this order ({anew()})"
         return replace(chosen, count=None, note=note)
     all_of = by_name(samples, chosen.names)
     some = all_of.take(np.unique(np.linspace(0, len(all_of) - 1, LOOKED_AT).astype(int)))
@@ -43,7 +44,7 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
     found, guessed = score("cross_entropy", out[:, order], some.labels), guess("cross_entropy", some.labels)
     as_given = order == list(range(len(order)))
     names = tuple(chosen.names[order.index(k)] for k in range(len(order))) if any(chosen.names) else ()
-    named = f"with its outputs named {_listed(names)} in this order, " if names else ""
+    named = f"with its outputs named {listed(names, 6)} in this order, " if names else ""
     right = f"{named}it is right for {found.words()} of the samples"
     right_enough = known(found, guessed) >= KNOWN if chosen.perhaps == "by number" else not no_better(found, guessed)
     if (as_given and right_enough) or (found.measure >= SURE and min(np.bincount(some.labels)) >= FEW):
@@ -79,7 +80,3 @@ def named_by_outputs(out: np.ndarray, data: Samples) -> Samples:
     places = [own[k] if k in own else next(rest) for k in range(classes)]
     names = tuple(data.names[places.index(k)] for k in range(classes))
     return replace(data, names=names, labels=np.array(places, data.labels.dtype)[data.labels])
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from insitu.files import write_whole
+from insitu.graph.classes import listed
 
 if TYPE_CHECKING:
     from insitu.learner.history import History
@@ -21,7 +22,7 @@ MOST_ROWS = 20
 def learner_rows(learner: Owner) -> list[tuple[str, str]]:
     """A learner's description, line by line. Nothing is planned, compiled or opened for it."""
     graph, parts = learner.graphs["predict"], learner.parts
-    names = ", ".join(name for name in learner.names[:8] if name) + (", ..." if len(learner.names) > 8 else "")
+    names = listed([name for name in learner.names if name], 8)
     trained = sum(array.size for array in graph.state.values())
     where = learner.site.place or "a device that was opened elsewhere"
     return [

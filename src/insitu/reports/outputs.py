@@ -43,7 +43,7 @@ class Predictions:
         return asdict(self)
 
     def to_text(self) -> str:
-        lines = [f"{self.model}: {self.samples:,} samples -> {self.output}", ""]
+        lines = [f"{self.model}: {self.samples:,} sample{'s' * (self.samples != 1)} -> {self.output}", ""]
         lines.append(self._top_table() if self.top else self._numbers() + self._summary_line())
         if self.accuracy is not None:
             lines += ["", f"accuracy {100 * self.accuracy:.2f} % of {self.samples:,}"]

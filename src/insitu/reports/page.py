@@ -15,6 +15,7 @@ from insitu.boards import boards
 from insitu.data import Samples
 from insitu.errors import DataError
 from insitu.files import check_target
+from insitu.graph.classes import listed
 from insitu.learner import History, Learner
 from insitu.learner.feed import plain, predict_all
 from insitu.learner.given import pair
@@ -157,7 +158,7 @@ def class_words(learner: Learner) -> str:
     names = learner.names
     if not any(names):
         return f"{learner.classes:,}"
-    return ", ".join(n or "(no name)" for n in names[:NAMES]) + (", ..." if len(names) > NAMES else "")
+    return listed(names, NAMES)
 
 
 # what to do next --------------------------------------------------------------------------------

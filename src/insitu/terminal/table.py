@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
+
 GAP = "  "
 
 
@@ -11,7 +13,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], widest: int 
     """A heading, a rule, and one line per row. Columns that hold only numbers are right-aligned."""
     cells = [[clip(text(cell), widest) for cell in row] for row in rows]
     right = [_all_numbers(column) for column in zip(*cells)] or [False] * len(headers)
-    widths = [max(map(len, column)) for column in zip(headers, *cells)]
+    widths = [max(map(cell_len, column)) for column in zip(headers, *cells)]
     lines = [_line(headers, widths, right), GAP.join("-" * w for w in widths)]
     return "\n".join(lines + [_line(row, widths, right) for row in cells])
 
@@ -48,5 +50,5 @@ def _all_numbers(column: Sequence[str]) -> bool:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    parts = [cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(cells, widths, right)]
-    return GAP.join(parts).rstrip()
+    gaps = [" " * (w - cell_len(cell)) for cell, w in zip(cells, widths)]  # an emoji takes two columns
+    return GAP.join(gap + cell if r else cell + gap for cell, gap, r in zip(cells, gaps, right)).rstrip()

@@ -15,7 +15,7 @@ from insitu.data.arguments import optional
 from insitu.data.labels import is_number
 from insitu.errors import DataError
 from insitu.graph import Graph
-from insitu.graph.classes import checked, fitting
+from insitu.graph.classes import checked, fitting, listed
 from insitu.terminal.wording import either, option
 
 
@@ -47,7 +47,7 @@ def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Sam
     count = optional(given, "classes", 1)
     assert count is not None
     if len(found) > count:
-        raise DataError(f"the data has {len(found)} classes: {_listed(found)}", hint=option(classes=len(found)))
+        raise DataError(f"the data has {len(found)} classes: {listed(found, 10)}", hint=option(classes=len(found)))
     return _of_number(graph, count, fitting(found, count), samples is not None and samples.labels is not None)
 
 
@@ -69,7 +69,9 @@ def _own(graph: Graph, given: int | Sequence[str] | None, found: tuple[str, ...]
         raise DataError(f"the model's own classifier has {width} classes, not {wanted}", hint=option(head_init="zero"))
     known = names or graph.classes or (found if len(found) == width else ())
     if names and set(found) - set(names):
-        raise DataError(f"the data has classes that are not given: {_listed(found)}", hint=f"given: {_listed(names)}")
+        raise DataError(
+            f"the data has classes that are not given: {listed(found, 10)}", hint=f"given: {listed(names, 10)}"
+        )
     return Classes(None, known)
 
 
@@ -78,7 +80,9 @@ def _of_names(graph: Graph, names: tuple[str, ...], found: tuple[str, ...]) -> C
         raise DataError("classes must have at least one name, and no empty one")
     strange = [name for name in found if name not in names]
     if strange:
-        raise DataError(f"the data has the class {strange[0]!r}, which is not given", hint=f"given: {_listed(names)}")
+        raise DataError(
+            f"the data has the class {strange[0]!r}, which is not given", hint=f"given: {listed(names, 10)}"
+        )
     if names == graph.classes:
         return Classes(None, names)
     own = not any(graph.classes) and len(names) == _width(graph)
@@ -109,7 +113,3 @@ def _of_data(graph: Graph, samples: Samples | None, found: tuple[str, ...]) -> C
 
 def _is_number_below(name: str, width: int) -> bool:
     return is_number(name) and int(name) < width
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
