@@ -221,6 +221,43 @@ def test_a_young_class_leaves_room_after_every_bout_on_both(make, old):
         assert (before["head.weight"] != after["head.weight"])[new].any()
 
 
+@pytest.mark.parametrize("make", [perceptron, head_in_flash, head_in_sram])
+def test_a_row_that_learned_alone_stays_as_it_was_if_it_recognises_fewer_of_its_own_on_both(make):
+    """With so few guards, nothing says that such a bout did harm."""
+    learner, x, _ = make()
+    both = Both(learner)
+    for i in range(12):
+        both.observe(x[i], i % 4)
+    new = both.add_class("new")
+    for i in range(8):
+        both.observe(np.abs(x[12 + i]) + np.float32(2), new)
+    rows = both.device.state()["head.weight"]
+    told = both.rehearse(1, 1e6)
+    both.check()
+    assert "new stays as it was" in told.note and not told.rolled_back
+    assert (both.device.state()["head.weight"] == rows).all() and both.life.record.young == new
+    for rate in (RATE, 1e6, RATE):
+        both.rehearse(20, rate)
+        both.check()
+    assert (both.device.state()["head.weight"] != rows).any()
+
+
+def test_the_room_that_a_young_class_leaves_is_known_after_a_restart_on_both():
+    learner, x, _ = perceptron()
+    both = Both(learner)
+    for i in range(24):
+        both.observe(x[i], i % 4)
+    both.rehearse(200, RATE)
+    new = both.add_class("new")
+    for i in range(24, 36):
+        both.observe(x[i], new)  # like the others
+    for _ in range(3):
+        both.rehearse(40, RATE)
+        both.device.restart()
+        both.check()
+    assert both.life.record.room < -0.1
+
+
 @pytest.mark.parametrize("make, of_new", [(perceptron, True), (head_in_flash, False)])
 def test_the_class_added_last_learns_alone_until_it_has_many_labels_or_others_have_news_on_both(make, of_new):
     learner, x, _ = make()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from insitu.codegen.program import Program
 
 RULES = ("device/rules.c", "device/follow.c", "device/life.c", "device/samples.c", "device/classes.c", "device/bout.c",
-         "device/typical.c", "device/erase.c", "device/life_requests.c")  # fmt: skip
+         "device/pupil.c", "device/typical.c", "device/erase.c", "device/life_requests.c")  # fmt: skip
 IN_FLASH, IN_RAM = ("device/store_flash.c", "device/bank.c"), ("device/store_ram.c", "device/bank_none.c")
 LIFE_KERNELS = ("finite_f32",)
 NAME_BYTES = 31  # of a class, in UTF-8

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from insitu.codegen.program import Program
 
 # bytes of the structs in c/device/rules.h and life.h
-RECORD, CLASS, PAST, NOW, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 160, 12, 16, 28
-WORD = 4  # the wear of the banks, at the end of a checkpoint; the mark of a row
+RECORD, CLASS, PAST, NOW, SEGMENT, SLOT_HEAD, BANK_HEAD = 12, 60, 256, 176, 12, 16, 28
+WORD, LATE = 4, 8  # the mark of a row; the end of a checkpoint
 MOST_PAGES = 16  # of a segment
 LEAST_SEGMENTS = 4  # one is always empty, one is for what was dropped
 MOST_RECORDS = 16_384
@@ -147,7 +147,7 @@ class Layout:
         """A checkpoint's place, in whole pages."""
         if not self.life.pages:
             return 0
-        life = PAST + self.classes * (CLASS + 4 * self.features) + RECORD * (self.capacity + 1) + WORD
+        life = PAST + self.classes * (CLASS + 4 * self.features) + RECORD * (self.capacity + 1) + LATE
         return _up(_up(BANK_HEAD, self.word) + self.state_bytes + life, self.life.pages.bytes)
 
     @property

@@ -5,6 +5,10 @@
               and go on: the same bytes
     end       the guards are recalled again; a bout that did harm is dropped, and the next one learns at half the rate
 
+The room that a young class leaves the others is taken back while it learns: a row that learns with it learns against
+it, then leaves more, and after some bouts its class would be gone. A row that learned alone, and then recognises fewer
+of the samples that are kept of its class than before, stays as it was.
+
 rehearsing.py says when, and keeps the results.
 """
 
@@ -21,9 +25,9 @@ from insitu.learner.few import derived_rates, given_rates
 from insitu.learner.rates import Rates
 from insitu.learner.rows import head_rows, rows_in_use
 from insitu.store.class_rows import room
-from insitu.store.mind import Answer
-from insitu.store.rules import NONE, Guard, is_worse
-from insitu.store.verdict import Verdict, few_guards, unseen_harm
+from insitu.store.mind import HEAD_ROWS, Answer
+from insitu.store.rules import NONE, Guard, Ledger, is_worse
+from insitu.store.verdict import Verdict, few_guards, stays, unseen_harm
 from insitu.terminal.wording import option
 from insitu.training.head import HEAD
 from insitu.training.train import BODY_RATE
@@ -53,6 +57,9 @@ class Bout:
     losses: list[float] = field(default_factory=list)  # sums of the lessons of each chunk
     rows: list[int] = field(default_factory=list)  # of the head, which alone are learned; none: all
     taught: list[int] = field(default_factory=list)  # classes that it has had lessons of
+    lent: list[int] = field(default_factory=list)  # the young class, if its row learns without the room that it leaves
+    own: dict[int, Answer] = field(default_factory=dict)  # of the class whose row learns alone, as `guards`
+    room: float = 0.0  # what the new class leaves to the others in the end: its bias is so much lower
 
     @property
     def finished(self) -> bool:
@@ -115,11 +122,26 @@ def begin(life: Life, steps: int | None, rate: float | None) -> Bout:
     answers = mind.answers(*_guards(life, ids))
     share = None if rates.body is None else rates.share
     rows = learns_alone(life)
+    mine = samples_of(life, rows)
+    own = dict(zip(mine, mind.answers(*_guards(life, mine))))
+    lent = sorted(set(new_class(life, _labelled(ledger))) & young(life))
+    shift_rows(life, lent, -np.float32(life.record.room))
     shift_rows(life, rows, HANDICAP)
     alone = np.float32(ALONE_RATE if set(rows) & set(life.record.fresh) else 1.0)
     pace = np.float32(life.record.pace * FIRST_RATE) * alone
     first = float(np.float32(rates.head) * pace)
-    return Bout(planned, first, share, dict(zip(ids, answers)), rows=rows, taught=list(rows))
+    return Bout(planned, first, share, dict(zip(ids, answers)), rows=rows, taught=list(rows), lent=lent, own=own)
+
+
+def _labelled(ledger: Ledger) -> list[int]:
+    """Classes with samples to learn from."""
+    return [k for k in ledger.trainees.ids if k != NONE]
+
+
+def samples_of(life: Life, classes: list[int]) -> list[int]:
+    """All that is kept of these classes."""
+    groups = (life.store.ledger.trainees.ids, life.store.ledger.guards.ids)
+    return sorted(i for ids in groups for k in classes for i in ids.get(k, ()))
 
 
 def learns_alone(life: Life) -> list[int]:
@@ -129,7 +151,7 @@ def learns_alone(life: Life) -> list[int]:
     The rows of the others know samples that are guards now, and would unlearn them. Of several classes that were added
     none: then the others must learn to make room (docs/continual.md).
     """
-    new = new_class(life, (k for k in life.store.ledger.trainees.ids if k != NONE))
+    new = new_class(life, _labelled(life.store.ledger))
     first = bool(set(new) & set(life.record.fresh))
     blind = bool(few_guards(life, new)) and (first or not news_beside(life, new))
     return new if blind or (first and life.mind.head_alone) else []
@@ -222,16 +244,46 @@ def end(life: Life, bout: Bout) -> Verdict:
     """Judge the bout."""
     ids = [i for i in bout.guards if i in life.store.ledger.records]
     shift_rows(life, bout.rows, -HANDICAP)
-    new = bout.rows or new_class(life, bout.taught)
-    for k in new:
-        shift_rows(life, [k], room(life, k, life.mind.trainee))
+    leave_room(life, bout)
     after = life.mind.answers(*_guards(life, ids), life.mind.trainee)
     before = [bout.guards[i] for i in ids]
     broken = any(not np.isfinite(a).all() for a in life.mind.trainee.state().values() if a.dtype.kind == "f")
     kept = [life.store.ledger.records[i] for i in ids]
     votes = [Guard(b.right, a.right, r.uses > 0, b.sure, a.sure, r.label) for b, a, r in zip(before, after, kept)]
-    right = ([v.before for v in votes], [v.after for v in votes])
-    return Verdict(broken or is_worse(votes), *right, [life.word(r.label) for r in kept], unseen_harm(life, bout.rows))
+    worse = broken or is_worse(votes)
+    faded = not worse and fades(life, bout)
+    if faded:
+        put_back(life, bout)
+    right = ([v.before for v in votes], [v.before if faded else v.after for v in votes])
+    unseen, stayed = unseen_harm(life, bout.rows), stays(life, bout.rows) if faded else ""
+    return Verdict(worse, *right, [life.word(r.label) for r in kept], unseen, stayed)
+
+
+def leave_room(life: Life, bout: Bout) -> None:
+    """Lower the bias of the new class until it takes no kept sample from others."""
+    new = bout.rows or new_class(life, bout.taught)
+    bout.room = life.record.room
+    shift_rows(life, [k for k in bout.lent if k not in new], bout.room)  # it had no lesson after all
+    for k in new:  # one at most
+        bout.room = float(room(life, k, life.mind.trainee))
+        shift_rows(life, [k], bout.room)
+
+
+def fades(life: Life, bout: Bout) -> bool:
+    """Does a class whose row learned alone recognise fewer of its kept samples than before?"""
+    ids = [i for i in bout.own if i in life.store.ledger.records]
+    after = life.mind.answers(*_guards(life, ids), life.mind.trainee)
+    return sum(a.right for a in after) < sum(bout.own[i].right for i in ids)
+
+
+def put_back(life: Life, bout: Bout) -> None:
+    """The rows that learned alone as they were before the bout."""
+    bout.room = life.record.room if bout.lent else 0.0
+    before, now = life.learner.device.state(), life.mind.trainee.state()
+    made = {part: now[part].copy() for part in HEAD_ROWS}
+    for part in HEAD_ROWS:
+        made[part][bout.rows] = before[part][bout.rows]
+    life.mind.trainee.load_arrays(made)
 
 
 def result(bout: Bout, steps: int, judged: Verdict | None, **more) -> Rehearsed:

@@ -183,6 +183,7 @@ class Life:
                 return True
             if self.record.bout:
                 self.record.bout.guards.pop(id, None)  # it was asked about another label
+                self.record.bout.own.pop(id, None)
             (latent,) = self.store.fetch([id])
             if latent is None:
                 self.damaged(id)

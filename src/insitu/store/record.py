@@ -6,6 +6,7 @@ It is saved with every change, as JSON, in the store; and with every checkpoint 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
 from insitu.errors import DataError
@@ -13,6 +14,8 @@ from insitu.learner.few import Known
 from insitu.store.bout import Bout
 from insitu.store.mind import Answer
 from insitu.store.rules import NONE
+
+ANSWERS = "guards", "own"  # of a bout: what the network said of samples before it
 
 
 @dataclass
@@ -31,6 +34,7 @@ class LifeRecord:
     guard_after: float | None = None
     fresh: list[int] = field(default_factory=list)  # classes that were added, and learned by no bout that was kept
     young: int = NONE  # the class that was added last, and learned
+    room: float = 0.0  # what its row left to the others after its last bout: by so much its bias is lower
     names: list[str] = field(default_factory=list)
     known: Known = field(default_factory=Known)
     bout: Bout | None = None
@@ -49,8 +53,13 @@ class LifeRecord:
         """Written with every sample: nothing is copied for it, as asdict would."""
         found = {**vars(self), "known": vars(self.known)}
         if self.bout:
-            found["bout"] = {**vars(self.bout), "guards": list(self.bout.guards.items())}
+            answers = {name: list(getattr(self.bout, name).items()) for name in ANSWERS}
+            found["bout"] = {**vars(self.bout), **answers}
         return json.dumps(found).encode()
+
+
+def _answers(found: Iterable[tuple[int, bool | list]]) -> dict[int, Answer]:
+    return {int(i): _answer(a) for i, a in found}
 
 
 def _answer(found: bool | list) -> Answer:
@@ -66,7 +75,7 @@ def from_json(data: bytes, where: str) -> LifeRecord:
         known = {f.name for f in fields(LifeRecord)}
         made = LifeRecord(**{k: v for k, v in found.items() if k in known})
         made.known = Known(**found["known"])
-        made.bout = Bout(**{**bout, "guards": {int(i): _answer(a) for i, a in bout["guards"]}}) if bout else None
+        made.bout = Bout(**{**bout, **{name: _answers(bout.get(name, ())) for name in ANSWERS}}) if bout else None
         return made
     except (ValueError, TypeError, KeyError, AttributeError) as e:
         raise DataError(f"what it remembers is damaged ({type(e).__name__}: {str(e)[:80]})", where=where) from e

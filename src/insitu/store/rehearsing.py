@@ -92,6 +92,7 @@ def _end(life: Life, bout: Bout) -> Verdict:
     if not worse:
         life.learner.device.load_arrays(life.mind.trainee.state())
         life.mind.follow()
+        record.room = bout.room
         if set(record.fresh) & set(bout.taught):
             record.young = next(iter(bout.rows or bouts.new_class(life, bout.taught)), NONE)
         record.fresh = [k for k in record.fresh if k not in bout.taught]

@@ -32,6 +32,7 @@ class Verdict:
     after: Sequence[bool]
     classes: Sequence[str]
     unseen: str = ""  # what the guards could not see
+    stays: str = ""  # of a row that was put back
 
     @property
     def lost(self) -> Counter[str]:
@@ -47,9 +48,10 @@ class Verdict:
         if self.worse:
             return harm(self.lost.total(), self.won.total(), by_class(self.lost), by_class(self.won))
         if len(self.after) < FEWEST_GUARDS:
-            return f"only {len(self.after)} guards: nothing can be judged yet"
+            few = f"only {len(self.after)} guards: nothing can be judged yet"
+            return "; ".join(filter(None, (few, self.stays)))
         went = f"guards that went wrong: {by_class(self.lost)}" if self.lost else ""
-        return "; ".join(filter(None, (went, self.unseen)))
+        return "; ".join(filter(None, (went, self.unseen, self.stays)))
 
 
 def by_class(counts: Counter[str]) -> str:
@@ -75,6 +77,11 @@ def unseen_harm(life: Life, new: Sequence[int]) -> str:
     few = [life.word(k) for k in few_guards(life, new)]
     why = f"{some([life.word(k) for k in new])} could harm them unseen, so it learns alone"
     return f"fewer than {FEWEST_GUARDS} guards of {some(few)}: {why}; observe(x, label) more of them" if few else ""
+
+
+def stays(life: Life, new: Sequence[int]) -> str:
+    """Of a class whose row learned alone in vain."""
+    return f"{some([life.word(k) for k in new])} stays as it was: it would recognise fewer of its own samples"
 
 
 def few_guards(life: Life, new: Sequence[int]) -> list[int]:

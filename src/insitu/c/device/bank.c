@@ -44,7 +44,7 @@ static void parts_of(const life_model *m, part *parts)
         {(unsigned char *)m->classes, classes * sizeof *m->classes},
         {(unsigned char *)m->means, classes * (uint32_t)m->feature_count * 4},
         {(unsigned char *)m->records, (uint32_t)m->now->count * sizeof *m->records},
-        {(unsigned char *)&m->now->bank.wear, sizeof m->now->bank.wear}, /* all pages are erased before it is written */
+        {(unsigned char *)&m->now->late, sizeof m->now->late}, /* all pages are erased before it is written */
     };
     for (int32_t i = 0; i < PARTS; i++) {
         parts[i] = all[i];
@@ -187,7 +187,7 @@ static void write_some(const life_model *m, life_bank *bank)
 static void erase_one(const life_model *m, life_bank *bank)
 {
     bank_erase(m, written_at(m) + bank->at);
-    bank->wear++;
+    m->now->late.wear++;
     bank->at += m->page_bytes;
     bank->erased = bank->at >= head_bytes(m) + bank->bytes;
     bank->at = bank->erased ? 0 : bank->at;
@@ -210,6 +210,6 @@ void bank_clear(const life_model *m)
 {
     for (uint32_t at = 0; at < 2 * m->bank_bytes; at += m->page_bytes) {
         bank_erase(m, m->bank_at + at);
-        m->now->bank.wear++;
+        m->now->late.wear++;
     }
 }

@@ -4,6 +4,12 @@
 
 #include "device/life.h"
 
+/* Bytes of the state as it was before the bout. */
+void bout_before(const life_model *m, uint32_t offset, void *to, uint32_t bytes);
+
+/* Is the network right about this record, and how sure is it of the label? */
+int32_t bout_right(const life_model *m, const rules_record *r, uint8_t *sure);
+
 /* The state of before the bout. Returns 0, or 1 if there is none. */
 int32_t bout_undo(const life_model *m);
 

@@ -82,9 +82,8 @@ static void load(const life_model *m)
         bank_read(m, at, &known, sizeof known);
         recognise(m, &known);
     }
-    if (at + sizeof m->now->bank.wear == all) { /* older checkpoints end before it */
-        bank_read(m, at, &m->now->bank.wear, sizeof m->now->bank.wear);
-    }
+    const uint32_t late = all - at, most = sizeof m->now->late;
+    bank_read(m, at, &m->now->late, late < most ? late : most); /* of older checkpoints, a part of it */
     m->now->started = 1;
 }
 

@@ -41,10 +41,15 @@ typedef struct {
     uint32_t bytes, crc; /* of the payload being written */
     uint32_t at;         /* bytes erased, then bytes programmed */
     uint32_t failures;   /* of the flash, when it began */
-    uint32_t wear;       /* pages of both banks erased, over the whole life; part of a checkpoint */
     int8_t newest;       /* its bank, or -1 */
     uint8_t busy, erased;
 } life_bank;
+
+/* The end of a checkpoint; those of older programs have only the first number, or none. */
+typedef struct {
+    uint32_t wear; /* pages of both banks erased, over the whole life */
+    float room;    /* what the row of the class that was taught last left the others after its last bout: 0 or less */
+} life_late;
 
 /* The row of a class that was added, tried on the kept samples of the others: one per slice; RAM only. */
 typedef struct {
@@ -60,8 +65,11 @@ typedef struct {
     int32_t phase;       /* of the bout: LIFE_IDLE ... */
     uint32_t left;       /* learning steps of the bout still to do */
     float rate, loss;    /* of the bout; of its last step */
-    int32_t alone;       /* 1: only the row of a new class learns in it; 3: all do; 2: that row has learned */
+    int32_t alone;       /* of a new class's row: 1: it alone learns in the bout; 3: all do; 2: it has learned (pupil.c) */
     int32_t pupil;       /* whose row that is, or -1 */
+    int32_t lent;        /* has it taken back, for this bout, the room that it left? */
+    int32_t compares;    /* it has learned alone, and is compared with what it was */
+    int32_t fell;        /* how many of its class's samples are recognised less than before */
     float least;         /* what its bias must fall by, 0 or less */
     int32_t cursor;      /* record whose turn it is to be recalled */
     rules_votes votes;   /* of its guards */
@@ -72,6 +80,7 @@ typedef struct {
     float confidence;    /* of the sample observed last */
     int32_t guess;       /* and its likeliest class */
     life_bank bank;
+    life_late late;
     life_trial trial;
     uint32_t erases;     /* since the start */
     uint8_t started;     /* 0 from the initial state, 1 from a checkpoint */

@@ -127,7 +127,7 @@ static int32_t all_out(uint8_t *data)
         past->won, past->usual, (uint32_t)now->count, (uint32_t)now->phase, now->left, now->last_id, now->dropped,
         now->failures, now->cuts, now->erases, now->started, (uint32_t)now->guess, wear(0), wear(1),
         kept(RULES_NONE, 0), (uint32_t)now->trial.left, now->bank.sequence,
-        now->bank.wear, bits_of(now->loss), bits_of(now->confidence), bits_of(life_drift(&life_here)),
+        now->late.wear, bits_of(now->loss), bits_of(now->confidence), bits_of(life_drift(&life_here)),
         bits_of(past->recent[LIFE_GROUPS]),
     };
     const int32_t count = sizeof words / sizeof *words;
