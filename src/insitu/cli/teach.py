@@ -46,12 +46,11 @@ def arguments(parser) -> None:
 
 def run(arguments) -> int:
     from insitu.learner.file import open_learner
-    from insitu.learner.given import kept
     from insitu.teach import teach
 
     output = arguments.output or saved_file(DEFAULT)
-    if kept(output) != "learner":
-        raise DataError("a learner is written to an .insitu file", where=str(output), hint=DEFAULT)
+    if output.suffix.lower() != ".insitu":
+        raise DataError("a learner is written to an .insitu file", where=str(output), hint=_instead(output))
     go_on = open_learner(output) if output.exists() and not arguments.again else None
     if go_on is not None and _has_examples(arguments.data):
         say(f"going on with {output} (-o writes another file, --again starts anew)")
@@ -76,6 +75,13 @@ def run(arguments) -> int:
     if failed is not None:
         raise failed
     return 0
+
+
+def _instead(output: Path) -> str:
+    from insitu.exporters import FORMATS
+
+    exported = output.suffix.lower() in {row.suffix for row in FORMATS.values()}
+    return f"--export {output}, beside -o {DEFAULT}" if exported else f"-o {output.with_suffix('.insitu')}"
 
 
 def _has_examples(data: Path) -> bool:

@@ -9,7 +9,7 @@ from insitu.ops.pixels import pixels, yuv420
 from insitu.ops.sound import cepstrum, log_mel, spectrum
 
 OURS = {op.name for op in (spectrum, log_mel, cepstrum, fir, pixels, yuv420)}
-HINT = "only programs of insitu compute features themselves: export the model without its transform (docs/sound.md)"
+HINT = "only the C program computes features itself; or export a model that was compiled without its transform"
 
 
 def hint_about(missing: Collection[str], usual: str = "") -> str:

@@ -102,7 +102,9 @@ def _folder(path: Path, before: Lesson | None) -> Material:
     empty, groups = [p.name for p, files in groups.items() if not files], {p: fs for p, fs in groups.items() if fs}
     names = tuple(p.name for p in groups)
     if before is None:
-        _check(names, [len(files) for files in groups.values()], path)
+        _check(
+            names, [len(files) for files in groups.values()], path, f"no {kind} in {', '.join(empty)}" if empty else ""
+        )
     labels = np.repeat(np.arange(len(groups)), [len(files) for files in groups.values()])
     files = tuple(f for group in groups.values() for f in group)
     keys = [f.relative_to(path).as_posix() for f in files]
@@ -121,7 +123,7 @@ def _contents(file: Path) -> bytes:
 
 
 def _marks(keys: Iterable[str], contents: Iterable[str | bytes]) -> np.ndarray:
-    return np.array([(mark(key), mark(data)) for key, data in zip(keys, contents)], np.uint64)
+    return np.array([(mark(key), mark(data)) for key, data in zip(keys, contents)], np.uint64).reshape(-1, 2)
 
 
 def _table(path: Path, columns: tuple[str, ...], before: Lesson | None, label: str) -> Material:
@@ -133,6 +135,8 @@ def _table(path: Path, columns: tuple[str, ...], before: Lesson | None, label: s
     whole, spreading = spread(table, columns, labelled=True)
     inputs, column = _columns(whole, columns)
     table, gaps = without_gaps(whole, [*inputs, column])
+    if not table.rows:
+        raise DataError("has no example", where=str(path), hint=NEEDED)
     words = table.column(column)
     names = tuple(sorted(set(words), key=_order))
     labels = np.array([names.index(w) for w in words], np.int64)
@@ -194,11 +198,12 @@ def _order(word: str) -> tuple[int, float, str]:
         return 1, 0.0, word
 
 
-def _check(names: tuple[str, ...], counts: list[int], path: Path) -> None:
-    if not names:
-        raise DataError("has no example", where=str(path), hint=NEEDED)
+def _check(names: tuple[str, ...], counts: list[int], path: Path, others: str = "") -> None:
+    """Enough classes, with enough examples; `others` says why a subfolder is no class."""
     if len(names) < 2:
-        raise DataError(f"has only one class, {', '.join(names)}", where=str(path), hint="at least two, to tell apart")
+        why = f" ({others})" if others else ""
+        what = f"has only one class, {', '.join(names)}{why}"
+        raise DataError(what, where=str(path), hint="at least two, to tell apart")
     few = [f"{name} ({n})" for name, n in zip(names, counts) if n < FEWEST]
     if few:
         more = f" and {len(few) - 3} more" if len(few) > 3 else ""

@@ -38,6 +38,7 @@ from insitu.terminal.progress import Report, bar
 from insitu.terminal.wording import either, in_lesson
 from insitu.training.train import Recipe
 
+WORDS = {TABLE: "a table of classes", QUANTITIES: "a table of quantities"}
 WORST_LOSS = 0.02  # of accuracy from float to int8, above which a note says so
 SEVERAL = {TABLE: "tables", QUANTITIES: "a quantity", PHOTOS: "pictures"}  # what a network is for
 FORGOTTEN = "what it learned before is not in its file: the test may be on examples that it learned from"
@@ -106,7 +107,8 @@ def _check_known(material: Material, known: tuple[str, ...]) -> None:
 
 def _kind(material: Material, before: Lesson | None) -> str:
     if before and before.kind != material.kind:
-        what = f"has {material.kind}, but the learner was taught {before.kind}"
+        now, then = (WORDS.get(kind, kind) for kind in (material.kind, before.kind))
+        what = f"holds {now}, but the learner was taught {then}"
         raise DataError(
             what,
             where=str(material.path),

@@ -90,6 +90,7 @@ def pixels_for(graph: Graph, options: Options) -> Pixels | None:
     if t.rank != 4 or t.shape[3] not in COLOURS or t.dtype != "f32":
         hint = either(shell="insitu train ... --mean M --std S makes a model that takes bytes in this order",
                       python="compile(..., transform=Transform(mean, std)) takes bytes in this order")  # fmt: skip
+        hint = hint if t.rank == 4 else "leave them out: they are for images"
         what = f"Android's libraries want mean and std of float images [1, height, width, 1 or 3], this model takes {t}"
         raise DataError(what, where=graph.name, hint=hint)
     return Pixels(options.mean or (0.0,), options.std or (1.0,))

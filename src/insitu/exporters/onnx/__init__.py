@@ -46,7 +46,7 @@ def check(data: bytes, learner, options: Options) -> list[str]:
     """Run the file in onnxruntime, if that is installed, and compare int8 tensors and outputs with our own."""
     graph = chosen_graph(learner, options)
     if find_spec("onnxruntime") is None:
-        return ["not run: onnxruntime is not installed"]
+        return ["not run and compared: onnxruntime is not installed"]
     made, samples = translated(graph, options), compared(graph, options.data)
     expected = [evaluate(graph, *sample, keep=True) for sample in samples]
     return [f"onnxruntime, optimisations {word}: {compare(graph, made, optimise, samples, expected)}"
