@@ -49,7 +49,9 @@ SCHEMES: dict[str, dict[str, str]] = {
         "ladder:28": "ladder:28", "99kb": f"{MODEL}/99kb", "ladder:38": "ladder:38",
     },
     "mbv2-w0.35": {"head": "head", "49kb": "mbv2-w0.35/49kb", "ladder:37": "ladder:37"},
-    "proxyless-w0.3": {"head": "head", "49kb": "proxyless-w0.3/49kb", "ladder:49": "ladder:49"},
+    "proxyless-w0.3": {
+        "head": "head", "49kb": "proxyless-w0.3/49kb", "ladder:49": "ladder:49", "ladder:54": "ladder:54",
+    },
 }  # fmt: skip
 HEADERS = ("scheme", "SRAM", "recipe", "rate", "held-out half", "A", "B", "B, sd", "seeds")
 
