@@ -92,15 +92,16 @@ def test_a_row_that_learns_alone_never_recognises_fewer_of_its_own_samples(seed:
     given = draw(seed, 0.5, 12)
     learner, _ = added(given)
     with learner:
-        found, stayed = [recognised(learner, given.new)], 0
+        found, notes, stayed = [recognised(learner, given.new)], [], 0
         for _ in range(6):
             before = learner.device.state()["head.weight"][OLD].copy()
             told = learner.rehearse()
             found.append(recognised(learner, given.new))
+            notes.append(told.note)
             if "stays as it was" in told.note:
                 assert (learner.device.state()["head.weight"][OLD] == before).all() and not told.rolled_back
                 stayed += 1
-        assert found == sorted(found) and "alone" in told.note
+        assert found == sorted(found) and any("alone" in note for note in notes)
     assert seed != 3 or stayed
 
 

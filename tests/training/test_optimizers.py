@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from insitu.training.train import Recipe
+from insitu.training.train import Recipe, usual_clip
 
 from .programs import float_programs, opened, samples, torch_model
 
@@ -160,7 +160,7 @@ def test_clips_do_what_their_names_say(kind, clip, make, accumulate):
 
 def test_a_clip_is_on_by_default_and_keeps_one_wild_sample_from_ruining_all():
     x, y = samples("mlp", 1)
-    for recipe in (Recipe(), Recipe(clip=0.0)):
+    for recipe in (usual_clip(Recipe(), untrained=False), Recipe(clip=0.0)):
         device = opened(float_programs("mlp", recipe))
         before = {k: v for k, v in device.state().items() if v.dtype == np.float32}
         device.run("train_step", 1e4 * x, y, 1.0)

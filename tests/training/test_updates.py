@@ -228,7 +228,7 @@ def test_a_sample_whose_loss_is_not_finite_is_left_out_of_the_sum(name):
 UNKNOWN = {
     "arithmetic": ("exact", "residual, residual4, stochastic, nearest, master"),
     "optimizer": ("lion", "sgd, momentum, adam"),
-    "clip_kind": ("global", "step, parameter, head"),
+    "clip_kind": ("global", "None, step, parameter, head"),
     "loss": ("hinge", "cross_entropy, soft_cross_entropy, binary_cross_entropy, mse"),
     "grad": ("s4", "None, f32, s16, s8"),
 }

@@ -149,7 +149,7 @@ class Graph:
         """One line: str() has every op."""
         ins = ", ".join(f"{v.name} {v.type}" for v in self.inputs)
         outs = ", ".join(f"{v.name} {v.type}" for v in self.outputs)
-        tables = {v.name for node in self.nodes if node.op.name == "lut_s8" for v in node.inputs[1:]}
+        tables = {v.name for node in self.nodes if node.op.facts.table for v in node.inputs[1:]}
         stored = {**self.constants, **self.state}
         size = sum(a.size for name, a in stored.items() if name not in tables)
         return f"<Graph {self.name}: {ins} -> {outs}, {len(self.nodes)} ops, {size:,} parameters>"

@@ -118,6 +118,7 @@ class Facts:
     inference: bool = True  # allowed in a graph for inference; if False, quantizer/fold.py removes it
     int8: Op | None = None  # its int8 twin: the same inputs and attributes, and a clamp lo..hi if it has one
     unary: bool = False  # a function of each element alone: in int8 a table
+    table: bool = False  # what it reads beside its first input is a table of results, not parameters
     moves: bool = False  # copies elements of its first input, whatever their meaning: one type in and out
     # the range of its result for any input; a rule if it depends on attributes
     bounds: tuple[float, float] | Callable[..., tuple[float, float]] | None = None

@@ -41,7 +41,8 @@ from insitu.training.train import Recipe
 FORMAT = 1
 MODEL, STATE, LESSON, SEEN = "model.insitu", "state", "lesson", "seen.npy"
 MOST_BATCH = 1 << 20
-NONE_TOO = {"grad": (str, type(None)), "rate": (int, float, type(None))}  # fields of a recipe
+NUMBER, TEXT = (int, float, type(None)), (str, type(None))
+NONE_TOO = {"grad": TEXT, "clip": NUMBER, "clip_kind": TEXT, "rate": NUMBER}  # fields of a recipe
 MOST_KNOWN = 1e30  # larger than any gain or count
 
 

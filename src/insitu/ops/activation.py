@@ -298,7 +298,7 @@ lut_s8 = op(
         Case("with slopes", (s8(7, s=0.1), s8(256), f32(256)), out=s8(s=0.05)),
     ],
 )
-lut_s8.may(stripes=alike, in_place=True)
+lut_s8.may(stripes=alike, in_place=True, table=True)
 
 
 @lut_s8.infer

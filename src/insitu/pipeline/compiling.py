@@ -35,7 +35,7 @@ from insitu.terminal.misspelled import spelled
 from insitu.terminal.progress import stage
 from insitu.training.classes import Classes, choose_classes
 from insitu.training.integer_head import integer_head
-from insitu.training.train import Recipe, has_targets
+from insitu.training.train import Recipe, has_targets, usual_clip
 
 Front = Transform | Audio | Motion  # what raw samples go through first
 
@@ -99,7 +99,9 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     chosen = _classes(g, classes, samples, head_init, head_after)
     own = chosen.count is None and head_after is None
     without = without or (without_softmax(g, settings.recipe) if own else "")
-    wish = wish_of(scheme, not is_int8(g) and is_untrained(g), head_alone(store, max_classes))
+    untrained = not is_int8(g) and is_untrained(g)
+    settings = replace(settings, recipe=usual_clip(settings.recipe, untrained))
+    wish = wish_of(scheme, untrained, head_alone(store, max_classes))
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, wish.schemes[0], settings.batch))
     known = samples and by_name(samples, chosen.names)

@@ -15,11 +15,13 @@ from insitu.pipeline.network import example_of, has_statistics, head_of, load, n
 from insitu.proof import Certificate, certify, drawn
 from insitu.proof.folder import prove_folder
 from insitu.proof.learned import prove_learner
+from insitu.quantizer.fold import is_int8
+from insitu.quantizer.untrained import is_untrained
 from insitu.schemes.scheme import read_scheme
 from insitu.terminal.misspelled import spelled
 from insitu.training.integer_head import integer_head
 from insitu.training.parts import Parts, trainable
-from insitu.training.train import Recipe, has_targets
+from insitu.training.train import Recipe, has_targets, usual_clip
 
 
 @spelled
@@ -42,6 +44,7 @@ def prove(model: Any, *, example: Any = None, classes: int | None = None, data: 
     model = learned_model(learner) if learner else model
     recipe = recipe or Recipe()
     g = load(model, example_of(model, example, data))
+    recipe = usual_clip(recipe, not is_int8(g) and is_untrained(g))
     samples = drawn(g, seed) if data is None else as_samples(data, g, targets=has_targets(recipe))
     g = to_precision(g, precision, samples, scheme, batch)
     g = new_head(g, classes, samples, recipe, head_after, "uniform", seed)

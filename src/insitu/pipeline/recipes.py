@@ -42,7 +42,7 @@ def recipe_of(taken: Compiled | None, recipe: Recipe | None, precision: str) -> 
     if recipe is not None or taken is None:
         return recipe or Recipe(), ()
     if precision == "float":
-        return Recipe(**taken.fields), taken.notes
+        return Recipe(**taken.fields, clip_kind="parameter"), taken.notes
     kept = {name: taken.fields[name] for name in ("loss", "decay", "smoothing") if name in taken.fields}
     plain = taken.fields.get("optimizer") == "sgd"  # only then does its rate mean the same
     if plain:

@@ -68,7 +68,7 @@ class Recipe:
     # "step": the longest step of a parameter, as a share of the norm of its layer's weights before training
     # "parameter": the largest norm of each parameter's gradient, in real units
     # "head": the same, but of the last weight's gradient alone, which limits the whole step
-    clip_kind: str | None = None  # None: "step" if no clip is given, otherwise "parameter"
+    clip_kind: str | None = None  # None: "parameter" if a clip is given, otherwise as usual_clip says
     decay: float = 0.0  # of weights, not of biases
     smoothing: float = 0.0  # of class labels: this share of each goes to all classes alike
     momentum: float = 0.9
@@ -84,14 +84,15 @@ class Recipe:
     rows: bool = False  # the image arrives row by row and is never held as a whole (docs/streaming.md)
 
     def __post_init__(self) -> None:
-        if self.clip_kind is None:
-            object.__setattr__(self, "clip_kind", "step" if self.clip is None else "parameter")
+        if self.clip_kind is None and self.clip is not None:
+            object.__setattr__(self, "clip_kind", "parameter")
         for name, known in CHOICES.items():
             object.__setattr__(self, name, one_of(getattr(self, name), name, known))
-        if self.clip is None:
+        if self.clip is None and self.clip_kind is not None:
             object.__setattr__(self, "clip", SHARE if self.clip_kind == "step" else absolute_clip(self.loss))
-        for name in ("clip", "decay"):
-            number(getattr(self, name), name)
+        if self.clip is not None:
+            number(self.clip, "clip")
+        number(self.decay, "decay")
         for name in ("momentum", "beta1", "beta2"):
             number(getattr(self, name), name, most=1.0)
         number(self.epsilon, "epsilon")
@@ -104,6 +105,14 @@ class Recipe:
 def absolute_clip(loss: str) -> float:
     """The usual limit on the norm of a gradient."""
     return CLIPS.get(loss, CLIP)
+
+
+def usual_clip(recipe: Recipe, untrained: bool) -> Recipe:
+    """With steps bounded by the weights, unless the user says otherwise: longer ones cost what a network knows. Random
+    weights have further to go."""
+    if recipe.clip_kind is not None or untrained:
+        return recipe
+    return replace(recipe, clip=None, clip_kind="step")
 
 
 def _check_smoothing(recipe: Recipe) -> None:
@@ -241,11 +250,11 @@ def _common(t: Trained, recipe: Recipe) -> dict:
 def _clip(t: Trained, recipe: Recipe) -> float:
     """The clip of an update; negative if it bounds the step. Layers that begin with zeros have no size to compare with,
     and Adam's steps do not grow with the gradient: both have an absolute one."""
-    clip = recipe.clip or 0.0
+    clip = absolute_clip(recipe.loss) if recipe.clip is None else recipe.clip
     if recipe.clip_kind == "step" and clip:
         adam = recipe.optimizer == "adam" and t.value.dtype == "f32"
         return -float(np.float32(clip * t.size)) if t.size and not adam else absolute_clip(recipe.loss)
-    return clip if recipe.clip_kind == "parameter" else 0.0
+    return 0.0 if recipe.clip_kind == "head" else clip
 
 
 def _changed(builder: Builder, op: Op, states: tuple[Value, ...], *inputs: Value, **options) -> Value:
@@ -344,7 +353,7 @@ CHOICES = {
     "loss": tuple(LOSSES),
     "optimizer": tuple(OPTIMIZERS),
     "arithmetic": tuple(ARITHMETICS),
-    "clip_kind": ("step", "parameter", "head"),
+    "clip_kind": (None, "step", "parameter", "head"),
     "grad": (None, *GRADIENTS),
 }
 
