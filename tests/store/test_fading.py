@@ -59,7 +59,7 @@ def draw(seed: int, spread: float, kept: int) -> Draw:
 def added(draw: Draw) -> tuple[insitu.Learner, insitu.Life]:
     model = insitu.load(network(draw.fit, draw.labels), torch.zeros(1, WIDTH))
     made = insitu.compile(model, classes=[str(k) for k in range(OLD)], max_classes=OLD + 1, precision="float",
-                          scheme="head", head_init="own")  # fmt: skip
+                          scheme="head", head_init="own", recipe=insitu.Recipe(clip=64.0))  # fmt: skip
     life = made.keep()
     for x, k in draw.kept:
         made.observe(x, k)
