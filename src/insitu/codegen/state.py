@@ -76,9 +76,13 @@ class StateLayout:
         return np.array([MAGIC, self.model, len(body), zlib.crc32(body)], "<u4").tobytes() + body
 
     def unpack(self, data: bytes) -> dict[str, np.ndarray]:
+        return {name: field.copy() for name, field in self.views(data).items()}
+
+    def views(self, data: bytes | np.ndarray) -> dict[str, np.ndarray]:
+        """The fields where they are: those of an array can be written."""
         offsets = self.offsets()
         return {
-            v.name: np.frombuffer(data, v.type.numpy, v.type.size, offsets[v.name]).reshape(v.shape).copy()
+            v.name: np.frombuffer(data, v.type.numpy, v.type.size, offsets[v.name]).reshape(v.shape)
             for v in self.fields
         }
 

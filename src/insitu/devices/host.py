@@ -194,8 +194,12 @@ class HostDevice:
 
     def counters(self) -> dict[str, int]:
         """How often an update was skipped (not finite), clipped, or saturated a weight."""
-        count = self.state().get("counters", np.zeros(len(COUNTERS), np.int32))
-        return dict(zip(COUNTERS, map(int, count)))
+        layout = self.program.state
+        if layout is None or "counters" not in (places := layout.offsets()):
+            return dict.fromkeys(COUNTERS, 0)
+        at = places["counters"]
+        count = self.arenas.share(lambda _: self._state[at : at + 4 * len(COUNTERS)].copy())
+        return dict(zip(COUNTERS, count.view(np.int32).tolist()))
 
     def values(self, *inputs: Any) -> dict[str, np.ndarray]:
         """Every output by name; if the device was opened with `keep`, every value of the graph."""
@@ -238,7 +242,7 @@ class HostDevice:
     def state(self) -> dict[str, np.ndarray]:
         """A copy of everything persistent, by name."""
         layout = self.program.state
-        return layout.unpack(self.content()) if layout else {}
+        return layout.views(self.arenas.share(lambda _: self._state.copy())) if layout else {}
 
     def content(self) -> bytes:
         """All bytes of the state: to see whether it has changed."""
