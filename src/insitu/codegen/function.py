@@ -15,6 +15,7 @@ from insitu.graph.loops import Loop, Room
 from insitu.planner import Plan
 
 COPY = "copy_bytes"  # the kernel that moves inputs in and outputs out
+ANYWHERE = "channels_last_f32"  # a kernel that reads an input once and writes a copy: one from the caller's own array
 FINITE, FILL, SKIP = "finite_f32", "fill_bytes", "skip_step"  # those that keep a broken sample from being learned
 COUNTERS = "counters"  # the persistent value that counts, first of all, the steps that were skipped
 # what training adds to a model's own inputs and outputs
@@ -40,6 +41,7 @@ class Function:
         self.outputs = [names.fresh(f"out_{c.identifier(v.name)}") for v in self.graph.outputs]
         self.lines = dict(self._lines())
         self.slots = self._name_slots()
+        self.direct = {v.name: name for v, name in zip(self.graph.inputs, self.inputs) if self._copied_once(v)}
         self.tables: list[str] = []  # of loops over stripes
         self._tables = c.Names(*self.inputs, *self.outputs, *c.TYPES)
         self.body = [line for step in range(len(plan.calls)) for line in self._step(step)]
@@ -98,7 +100,8 @@ class Function:
         return [
             self.signature(), "{",
             *(["    (void)state;"] if self.stateful else []), *self.opening, *self._guard(self.guarded),
-            *map(self._copy_in, self.graph.inputs, self.inputs), *self.body, *self.ending,
+            *(self._copy_in(v, n) for v, n in zip(self.graph.inputs, self.inputs) if v.name not in self.direct),
+            *self.body, *self.ending,
             "}", "",
         ]  # fmt: skip
 
@@ -144,7 +147,16 @@ class Function:
             lines.append(c.define(self.slots[name], text, note))
         return lines
 
+    def _copied_once(self, value: Value) -> bool:
+        """Is this input only read by one kernel, which copies it?"""
+        steps = [i for i, node in enumerate(self.graph.nodes) if value in node.inputs]
+        kept = any(value.name == v.name for v in self.graph.results)
+        one = len(steps) == 1 and not kept and not self.graph.by_rows
+        return one and self.plan.calls[steps[0]].function == ANYWHERE
+
     def _pointer(self, value: Value) -> str:
+        if value.name in self.direct:
+            return self.direct[value.name]
         if value.name in self.slots:
             return self.slots[value.name]
         home = self.plan.homes.get(value.name, value.name)
