@@ -1,58 +1,47 @@
 """Low-rank updates next to shares of weights: accuracy against the bytes of arena and state, in float.
 
-    python -m bench.low_rank                 a table; four networks, two seeds
+    python -m bench.low_rank                 a table; four networks, three seeds
     python -m bench.low_rank --only rank     a part of it
+    python -m bench.low_rank --tuned         the best of six rates, by other digits than those learned or tested
 
-`y = W x + B (A x)`: W is frozen, A (rank x inputs, drawn) and B (outputs x rank, zeros) are trained, by an ordinary
-scheme that names them. A 3x3 convolution gets a 3x3 A and a 1x1 B. Everything learns a task that the network was not
-made for: digits with inverted colours, or turned by 90 degrees. Each line gets the best of six rates, one for all its
-layers, by other digits than those learned or tested.
+`y = W x + b + B (A x)`: W is frozen, A (rank x inputs, drawn) and B (outputs x rank, zeros) are trained
+(insitu/schemes/low_rank.py). Everything learns a task that the network was not made for: digits with inverted colours,
+or turned by 90 degrees. Without `--tuned`, each line is what `fit(x, y)` reaches with nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 import insitu
-from bench.default_tasks import dense, small_cnn, trained
+from bench.default_tasks import dense, trained
 from insitu.demo.digits import digits
 from insitu.terminal.table import table
 
 RANKS = (1, 2, 4, 8, 16)
+WORDS = ("head", "lora:4", "auto")
 SHARES = ("1/8", "1/4", "1/2", "1")
-SEEDS, SAMPLES, OTHERS = (0, 1), 200, 400  # digits to learn, and others to choose a rate by
+SEEDS, SAMPLES, OTHERS = (0, 1, 2), 200, 400  # digits to learn, and others to choose a rate by
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
-class LowRank(nn.Module):
-    """A layer with a correction of low rank beside it."""
-
-    def __init__(self, base: Any, rank: int):
-        super().__init__()
-        self.base = base
-        if isinstance(base, nn.Linear):
-            self.down, self.up = (
-                nn.Linear(base.in_features, rank, bias=False),
-                nn.Linear(rank, base.out_features, bias=False),
-            )
-        else:
-            self.down = nn.Conv2d(base.in_channels, rank, base.kernel_size, base.stride, base.padding, bias=False)
-            self.up = nn.Conv2d(rank, base.out_channels, 1, bias=False)
-        nn.init.zeros_(self.up.weight)
-
-    def forward(self, x):
-        return self.base(x) + self.up(self.down(x))
+def pointwise() -> nn.Module:
+    """Depthwise convolutions, and 1x1 ones that mix their channels."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 24, 3, padding=1), nn.ReLU(), nn.Conv2d(24, 48, 1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(48, 48, 3, padding=1, groups=48), nn.ReLU(), nn.Conv2d(48, 64, 1), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10),
+    )  # fmt: skip
 
 
 def flat() -> nn.Module:
@@ -91,57 +80,56 @@ def turned(x: np.ndarray) -> np.ndarray:
 
 # name -> (network, the layers that are trained or get factors, how the task differs)
 TASKS: dict[str, tuple[Callable[[], nn.Module], tuple[str, ...], Callable[[np.ndarray], np.ndarray]]] = {
-    "CNN, inverted digits": (small_cnn, ("3", "6"), lambda x: 1 - x),
+    "CNN, inverted digits": (pointwise, ("2", "7"), lambda x: 1 - x),
     "wide MLP, turned digits": (flat, ("1", "3"), turned),
     "attention, turned digits": (tokens, ("3.q", "3.v"), turned),
     "wide head, turned digits": (wide, ("3",), turned),
 }
 
 
-def lines(name: str, only: str = "") -> list[tuple[str, ...]]:
+def lines(name: str, only: str, tuned: bool) -> list[tuple[str, ...]]:
     """One line per scheme whose name contains `only`: bytes and accuracy."""
     make, chosen, change = TASKS[name]
     data = digits()
     base = trained(make(), data.x_train, data.y_train, steps=150)
-    wanted = [(what, *made) for what, made in programs(base, chosen).items() if only in f"{name} {what}"]
-    return [_line(name, what, model, scheme, data, change) for what, model, scheme in wanted]
+    wanted = [(what, scheme) for what, scheme in schemes(chosen).items() if only in f"{name} {what}"]
+    return [_line(name, what, base, scheme, data, change, tuned) for what, scheme in wanted]
 
 
-def programs(base: Any, chosen: tuple[str, ...]) -> dict[str, tuple[nn.Module, str]]:
-    """What is trained -> the network, its scheme."""
-    found: dict[str, tuple[nn.Module, str]] = {"head": (base, "head")}
+def schemes(chosen: tuple[str, ...]) -> dict[str, str]:
+    """What is trained -> a scheme's name or its lines."""
+    found = {word: word for word in WORDS}
     for share in SHARES:
-        found[f"{share} of weights"] = base, "".join(f"{name}  bias  weight {share}\n" for name in chosen)
+        found[f"{share} of weights"] = "".join(f"{name}  bias  weight {share}\n" for name in chosen)
     for rank in RANKS:
-        torch.manual_seed(rank)
-        scheme = "".join(f"{name}.{part}  weight 1\n" for name in chosen for part in ("down", "up"))
-        found[f"rank {rank}"] = with_factors(base, chosen, rank), scheme
+        found[f"rank {rank}"] = "".join(f"{name}  rank {rank}\n" for name in chosen)
     return found
 
 
-def with_factors(base: Any, chosen: tuple[str, ...], rank: int) -> nn.Module:
-    """The network with a correction of low rank beside each of these layers."""
-    model = copy.deepcopy(base)
-    for name in chosen:
-        model.set_submodule(name, LowRank(model.get_submodule(name), rank))
-    return model.eval()
-
-
-def _line(task: str, what: str, model: nn.Module, scheme: str, data, change) -> tuple[str, ...]:
+def _line(task: str, what: str, model: nn.Module, scheme: str, data, change, tuned: bool) -> tuple[str, ...]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scheme.txt"
         path.write_text(scheme)
-        given = "head" if scheme == "head" else str(path)
+        given = scheme if scheme in WORDS else str(path)
         learner = insitu.compile(model, example=torch.zeros(1, 1, 8, 8), precision="float", scheme=given)
-    info, reached = learner.info(), [_tuned(learner, data, change, seed) for seed in SEEDS]
+    info, reached = learner.info(), [(_tuned if tuned else _usual)(learner, data, change, seed) for seed in SEEDS]
     print(task, what, reached, file=sys.stderr, flush=True)
     size = info["arena_bytes"] + info["state_bytes"]
     return task, what, f"{info['state_bytes']:,}", f"{size:,}", f"{np.mean([right for right, _ in reached]):.1f}"
 
 
-def _tuned(learner: insitu.Learner, data, change, seed: int) -> tuple[float, float]:
-    """What is right in % after learning at the best rate, and that rate."""
-    start, order = learner.device.state(), np.random.default_rng(seed).permutation(len(data.x_train))
+def _usual(learner: insitu.Learner, data, change, seed: int) -> tuple[float, str]:
+    """What is right in % after `fit(x, y)` with nothing else, and the rate that it found."""
+    start, some = learner.device.state(), _some(data, seed)[:SAMPLES]
+    history = learner.fit(change(data.x_train[some]), data.y_train[some], seed=seed)
+    right = 100 * learner.evaluate(change(data.x_test), data.y_test)["accuracy"]
+    learner.device.load_arrays(start)
+    return float(right), str(history)
+
+
+def _tuned(learner: insitu.Learner, data, change, seed: int) -> tuple[float, str]:
+    """What is right in % after learning at the best of several rates, and that rate."""
+    start, order = learner.device.state(), _some(data, seed)
     some, others = order[:SAMPLES], order[SAMPLES : SAMPLES + OTHERS]
     known, found = (change(data.x_train[others]), data.y_train[others]), {}
     for rate in RATES:
@@ -151,15 +139,20 @@ def _tuned(learner: insitu.Learner, data, change, seed: int) -> tuple[float, flo
         found[rate] = learner.evaluate(*known)["accuracy"], 100 * test
     learner.device.load_arrays(start)
     best = max(found, key=lambda rate: found[rate][0])
-    return float(found[best][1]), best
+    return float(found[best][1]), f"rate {best}"
+
+
+def _some(data, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(len(data.x_train))
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="tasks and schemes whose name contains this")
-    only = parser.parse_args(argv).only
+    parser.add_argument("--tuned", action="store_true", help="the best of six rates, instead of fit's own")
+    given = parser.parse_args(argv)
     warnings.simplefilter("ignore")
-    found = [line for name in TASKS for line in lines(name, only)]
+    found = [line for name in TASKS for line in lines(name, given.only, given.tuned)]
     print(table(("task", "trained", "state, bytes", "arena and state, bytes", "right, in %"), found))
     return 0
 

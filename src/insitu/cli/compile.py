@@ -60,7 +60,7 @@ def add_compiler(groups: Groups, program: bool = True) -> None:
 
 def add_trained(group, program: bool) -> None:
     if program:
-        words = "auto (as much as fits), head, full, last:6, bias:22, ladder:40, a name or a file (auto)"
+        words = "auto (as much as fits), head, full, last:6, bias:22, ladder:40, lora:4, a name or a file (auto)"
         group.add_argument("--scheme", default="auto", metavar="S", help=words)
     group.add_argument(
         "--classes",

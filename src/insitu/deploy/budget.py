@@ -21,6 +21,7 @@ from insitu.planner import Plan, plan
 from insitu.planner.changes.stripes.arrive import can_arrive
 from insitu.quantizer.fold import is_int8
 from insitu.schemes.layers import layers
+from insitu.schemes.low_rank import KIND as LOW_RANK
 from insitu.schemes.scheme import read_scheme
 from insitu.terminal.wording import option
 from insitu.training.integer_head import integer_head
@@ -263,7 +264,10 @@ def smaller(parts: Parts) -> Iterator[list[str]]:
     count = len([layer for layer in layers(parts.forward) if layer.name != parts.head])
     trained = min(len(parts.scheme.updates), count)
     halves = [n for n in (trained >> k for k in range(1, 8)) if n]
-    if any(u.share or u.channels for u in parts.scheme.updates):
+    rank = max((u.rank for u in parts.scheme.updates), default=0)
+    if rank:
+        yield [f"{LOW_RANK}:{rank >> k}" for k in range(1, 8) if rank >> k]
+    elif any(u.share or u.channels for u in parts.scheme.updates):
         yield [f"last:{n}" for n in halves]
         yield [f"bias:{n}" for n in (trained, *halves) if n]
     else:

@@ -14,6 +14,7 @@ from insitu.learner import Learner
 from insitu.quantizer import fold
 from insitu.quantizer.fold import is_int8
 from insitu.terminal.wording import either
+from insitu.training.low_rank import merged
 
 
 def learned_graph(learner: Learner) -> Graph:
@@ -22,13 +23,13 @@ def learned_graph(learner: Learner) -> Graph:
 
 
 def unfolded_graph(learner: Learner) -> Graph:
-    """As it predicts now, with the batch norms and scales that it trains."""
+    """As it predicts now, with the batch norms and scales that it trains; low-rank updates are in their weights."""
     graph = learner.graphs["predict"]
     if not graph.nodes:
         what = "a board's folder has no model, only its program"
         raise GraphError(what, hint="save the state, load it where the model is, and export there")
     constants = {**graph.constants, **learned_state(learner)}
-    return drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows=""))
+    return merged(drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows="")))
 
 
 def chosen_graph(learner: Learner, options: Options) -> Graph:

@@ -18,6 +18,8 @@ from insitu.errors import DataError
 from insitu.federated.units import PART, Arrays, Unit, to_real, units_of
 from insitu.graph import Graph
 from insitu.ops.channels import rest_of
+from insitu.terminal.wording import either, option
+from insitu.training.low_rank import factored
 
 Program = tuple[Unit, ...]  # the units of one program
 
@@ -125,7 +127,18 @@ def exchanged(units: Iterable[Unit], personal: Sequence[str] = ()) -> Program:
     kept = tuple(u for u in units if not any(_belongs(u.name, p) for p in personal))
     if not kept:
         raise DataError(f"everything is personal: {', '.join(personal)}", hint="exchange at least one layer")
+    _check_whole(kept)
     return kept
+
+
+def _check_whole(units: Program) -> None:
+    """A DataError for low-rank updates: a fleet would average factors, and their product would be no average."""
+    weight = next(iter(factored(u.name for u in units)), None)
+    if weight is not None:
+        layer = weight.rpartition(".")[0]
+        what = "has a low-rank update, and the mean of factors is not the mean of what they add to the weight"
+        ways = either(shell=f"--personal {layer}", python=f'personal=["{layer}"]')
+        raise DataError(what, where=layer, hint=f"{option(scheme='last:2')}, or keep it on its device: {ways}")
 
 
 def _belongs(name: str, layer: str) -> bool:

@@ -17,6 +17,7 @@ from insitu.graph import drop_unused
 from insitu.learner.learner import Learner
 from insitu.learner.model import Model
 from insitu.terminal.wording import option
+from insitu.training.low_rank import merged
 
 
 def learned_model(learner: Learner) -> Model:
@@ -27,7 +28,7 @@ def learned_model(learner: Learner) -> Model:
             "a folder has no model, only its program", hint="save the state, and load it where the model is"
         )
     constants = {**graph.constants, **{name: state[name] for name in graph.state}}
-    return Model(drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows="")))
+    return Model(merged(drop_unused(replace(graph, constants=constants, state={}, updates={}, by_rows=""))))
 
 
 def learned_program(learner: Learner) -> Program:

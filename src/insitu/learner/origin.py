@@ -17,12 +17,14 @@ from insitu.codegen.program import fingerprint, initial_state, state_fields
 from insitu.codegen.state import HEADER_BYTES, MAGIC, StateLayout, layout
 from insitu.errors import DataError, Error
 from insitu.schemes.layers import layers, leading
+from insitu.schemes.low_rank import KIND as LOW_RANK
 from insitu.schemes.scheme import read_scheme
 from insitu.terminal.wording import option
 from insitu.training.parts import Parts
 from insitu.training.trainable import make_trainable
 
 SECONDS = 10.0  # to look for it
+RANKS = (1, 2, 4, 8, 16, 32)  # of low-rank updates that are tried
 MOST = 6  # bytes of state per byte of trained parameter: a float master copy, or both moments of Adam, beside it
 
 
@@ -62,7 +64,7 @@ def _candidates(parts: Parts, size: int) -> Iterator[Parts]:
     known = leading(parts.forward)
     found = [layer for layer in layers(parts.forward) if layer.name != parts.head and layer.name in known]
     counts = [f"{kind}:{n + 1}" for n in range(len(found)) for kind in ("last", "bias")]
-    for name in ("head", "full", *counts):
+    for name in ("head", "full", *counts, *(f"{LOW_RANK}:{rank}" for rank in RANKS)):
         try:
             other = replace(parts, scheme=read_scheme(name, found))
             _, trained = make_trainable(other.forward, other.scheme, head=other.head)

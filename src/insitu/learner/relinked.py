@@ -31,6 +31,7 @@ from insitu.schemes.scheme import read_scheme
 from insitu.schemes.search import HEAD as HEAD_ALONE
 from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD, reserve_head
+from insitu.training.low_rank import DOWN, UP, factored, with_product
 from insitu.training.parts import Parts, trainable
 
 Arrays = Mapping[str, np.ndarray]
@@ -132,13 +133,18 @@ def with_learned(parts: Parts, state: Arrays) -> Graph:
             constants[whole][..., list(merges[name])] = array
         elif name in constants:
             constants[name] = array
+    for name in factored(state):
+        constants[name] = with_product(constants[name], state, name)
     return replace(parts.forward, constants=constants)
 
 
 def kept(parts: Parts, state: Arrays) -> Arrays:
-    """What goes on as it was: everything but parts of weights, whose channels may be others now."""
+    """What goes on as it was: everything but parts of weights, whose channels may be others now, and factors, which
+    are in the weights now."""
+    inside = tuple(f"{name}{end}." for name in factored(state) for end in (DOWN, UP))
     first = {name: array for g in parts.graphs().values() for name, array in g.state.items()}
-    return {n: a for n, a in state.items() if PART not in n and n in first and first[n].shape == a.shape}
+    going = {n: a for n, a in state.items() if PART not in n and not f"{n}.".startswith(inside)}
+    return {n: a for n, a in going.items() if n in first and first[n].shape == a.shape}
 
 
 def with_room(parts: Parts, most: int) -> Parts:

@@ -60,11 +60,12 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
                 ourselves) is faster and agrees with XNNPACK; None: as the model has it
     head_init   of a new head: zero, uniform or prototypes; "own" keeps the model's. None: zero; but names for as many
                 classes as the model has unnamed outputs keep its own head, unless labelled `data` shows that it guesses
-    scheme      what is trained: head, full, last:6, bias:22, ladder:40, a published name, a file. "auto": as much as
-                fits half of the board's SRAM, or `sram`, in the order of what usually brings most per byte; here also
-                no more than 200 million multiply-adds per update. fit then decides whether more than the head learns.
-                With `store` or `max_classes` it is the head; "auto:ladder" is as much as fits in all of these cases.
-                "auto:measured" finds out with the labelled `data` what brings most, in minutes (docs/schemes.md)
+    scheme      what is trained: head, full, last:6, bias:22, ladder:40, lora:4, a published name, a file. "auto": as
+                much as fits half of the board's SRAM, or `sram`, in the order of what usually brings most per byte;
+                here also no more than 200 million multiply-adds per update. fit then decides whether more than the
+                head learns. With `store` or `max_classes` it is the head; "auto:ladder" is as much as fits in all of
+                these cases. "auto:measured" finds out with the labelled `data` what brings most, in minutes
+                (docs/schemes.md)
     batch       1 (default): one update per sample; more: gradients are added up and applied once per batch. A float
                 network with batch norm that is trained in full takes the whole batch at once and learns its statistics;
                 otherwise the statistics are frozen. For a compiled Keras model in float the default is 32, as in Keras

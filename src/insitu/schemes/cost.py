@@ -30,6 +30,10 @@ class Bytes:
         each = self.int8 if layer.weight.dtype == "s8" else self.float
         return round(each * kept(layer, share) * prod(layer.weight.shape[:-1]))
 
+    def factors(self, layer: Layer, rank: int) -> int:
+        """Of a low-rank update."""
+        return self.float * rank * (layer.weight.shape[0] + layer.weight.shape[-1])
+
     def bias(self, layer: Layer) -> int:
         if layer.bias is None:
             return 0
@@ -56,7 +60,7 @@ def state_bytes(scheme: Scheme, layers: Iterable[Layer], each: Bytes) -> int:
 def _state(layer: Layer, u: Update, each: Bytes) -> int:
     count = len(u.channels)
     weight = each.weight(layer, Fraction(count, layer.weight.shape[-1]) if count else u.share)
-    return (each.bias(layer) if u.bias else 0) + (weight if u.share or count else 0)
+    return (each.bias(layer) if u.bias else 0) + (weight if u.share or count else 0) + each.factors(layer, u.rank)
 
 
 def input_bytes(layer: Layer, share: Fraction = Fraction(1)) -> int:

@@ -3,12 +3,14 @@
     blocks.9.pointwise1    bias    weight 1/4
     blocks.9.depthwise     bias
     blocks.9.pointwise2    bias    weight 0,3,17     (channel 5 alone: weight 5,)
+    encoder.0.query        rank 4                    (a product of two small factors beside the frozen weight)
 
 A scheme is `head` (only the classifier), `bias:22` (the biases of the last 22 layers), `last:6` (weights and
-biases of the last six), `full`, `ladder:40` (the parts that bring most per byte: ladder.py), the name of a published
-scheme (`mcunet-5fps/99kb`), or a file of such lines, as text or JSON; or several of these with a + between them, of
-which one is chosen at run time. The head is always trained. A share of a weight is a share of its input channels;
-`choose_channels` takes those with the largest weights, those with the best scores, or the first ones.
+biases of the last six), `full`, `ladder:40` (the parts that bring most per byte: ladder.py), `lora:4` (factors of rank
+4 beside every linear layer and 1x1 convolution: low_rank.py), the name of a published scheme (`mcunet-5fps/99kb`), or a
+file of such lines, as text or JSON; or several of these with a + between them, of which one is chosen at run time. The
+head is always trained. A share of a weight is a share of its input channels; `choose_channels` takes those with the
+largest weights, those with the best scores, or the first ones.
 """
 
 from __future__ import annotations
@@ -24,12 +26,15 @@ import numpy as np
 from insitu.errors import SchemeError
 from insitu.schemes.ladder import climb, everything, rungs
 from insitu.schemes.layers import Layer
+from insitu.schemes.low_rank import KIND as LOW_RANK
+from insitu.schemes.low_rank import check_rank, with_factors
 from insitu.schemes.published import PUBLISHED
 from insitu.schemes.update import AUTO, Scheme, Update, share_of
 from insitu.terminal.wording import option
 
 __all__ = ["Scheme", "Update", "choose_channels", "fit", "parse_scheme", "read_scheme"]
 
+MOST_RANK = 1_000_000
 MOST_NAME = 200  # characters
 
 
@@ -44,11 +49,13 @@ def read_scheme(text: str, layers: list[Layer]) -> Scheme:
         return _published(text, layers)
     if kind == "ladder":
         return climb(layers, _rung(text, number, layers))
+    if kind == LOW_RANK:
+        return Scheme(text, tuple(with_factors(text, layers)))
     if kind in WORDS:
         return Scheme(text, tuple(WORDS[kind](layers, _count(text, number, kind, layers))))
     if Path(text).is_file():
         return fit(parse_scheme(Path(text).read_text(), Path(text).name), layers)
-    known = "auto, head, full, bias:N, last:N, ladder:N, a file, or one of: " + ", ".join(PUBLISHED)
+    known = "auto, head, full, bias:N, last:N, ladder:N, lora:RANK, a file, or one of: " + ", ".join(PUBLISHED)
     raise SchemeError(f"unknown scheme {text!r}", hint=known)
 
 
@@ -67,7 +74,7 @@ def _together(text: str, found: list[Scheme]) -> Scheme:
 
 def _contained(u: Update, most: Scheme) -> bool:
     other = next((o for o in most.updates if o.layer == u.layer), None)
-    if other is None or u.bias > other.bias:
+    if other is None or u.bias > other.bias or u.rank not in (0, other.rank):
         return False
     return not (u.share or u.channels) or (u.share, u.channels) == (other.share, other.channels)
 
@@ -137,10 +144,11 @@ def parse_scheme(text: str, name: str) -> Scheme:
 
 
 def _parse_line(line: str, where: str) -> Update:
-    m = re.fullmatch(r"(\S+)(\s+bias)?(?:\s+weight\s+(\S+))?", line)
+    m = re.fullmatch(r"(\S+)(\s+bias)?(?:\s+weight\s+(\S+)|\s+rank\s+([0-9]{1,6}))?", line)
     if not m:
-        raise SchemeError(f"cannot read {line!r}", where=where, hint="LAYER [bias] [weight 1/4 | 0,3,17]")
-    return _update(m[1], bool(m[2]), m[3] or "0", where)
+        hint = "LAYER [bias] [weight 1/4 | weight 0,3,17 | rank 4]"
+        raise SchemeError(f"cannot read {line!r}", where=where, hint=hint)
+    return _update(m[1], bool(m[2]), m[3] or "0", int(m[4] or 0), where)
 
 
 def _parse_json(text: str, name: str) -> Scheme:
@@ -151,11 +159,8 @@ def _parse_json(text: str, name: str) -> Scheme:
             weight = ",".join(map(str, row.get("channels") or ())) + (
                 "," if len(row.get("channels") or ()) == 1 else ""
             )
-            rows.append(
-                _update(
-                    row["layer"], bool(row.get("bias", True)), weight or str(row.get("share", 0)), f"{name}, row {i}"
-                )
-            )
+            where, bias = f"{name}, row {i}", bool(row.get("bias", True))
+            rows.append(_update(row["layer"], bias, weight or str(row.get("share", 0)), row.get("rank", 0), where))
         lower = tuple(_parse_json(json.dumps(low), name) for low in data.get("lower", ()))
         return Scheme(_name(data.get("name", name)), tuple(rows), lower)
     except (ValueError, KeyError, TypeError, AttributeError) as e:
@@ -169,16 +174,18 @@ def _name(name: object) -> str:
     return name
 
 
-def _update(layer: str, bias: bool, weight: str, where: str) -> Update:
+def _update(layer: str, bias: bool, weight: str, rank: int, where: str) -> Update:
+    if type(rank) is not int or not 0 <= rank < MOST_RANK:
+        raise SchemeError(f"a rank must be an integer >= 0, not {rank!r:.40}", where=where)
     try:
         if "," in weight:
-            return Update(layer, bias, Fraction(0), tuple(int(c) for c in weight.split(",") if c))
+            return Update(layer, bias, Fraction(0), tuple(int(c) for c in weight.split(",") if c), rank)
         share = share_of(weight)
     except (ValueError, ZeroDivisionError):
         raise SchemeError(f"weight must be a share or a list of channels, not {weight[:40]!r}", where=where) from None
     if not 0 <= share <= 1:
         raise SchemeError(f"a share must be between 0 and 1, not {weight}", where=where)
-    return Update(layer, bias, share)
+    return Update(layer, bias, share, rank=rank)
 
 
 def fit(scheme: Scheme, layers: list[Layer]) -> Scheme:
@@ -194,6 +201,8 @@ def fit(scheme: Scheme, layers: list[Layer]) -> Scheme:
             raise SchemeError("the layer is listed twice", where=where)
         seen.add(u.layer)
         _fit_channels(u, layer, where)
+        if u.rank:
+            check_rank(u, layer, where)
     return scheme
 
 

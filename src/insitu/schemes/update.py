@@ -19,6 +19,7 @@ class Update:
     bias: bool = True
     share: Fraction = Fraction(0)  # share of the input channels; 1 is the whole weight
     channels: tuple[int, ...] = ()  # these channels instead of a share
+    rank: int = 0  # instead of the weight, factors of a product that is added to it (low_rank.py)
 
     def __str__(self) -> str:
         words = [f"{self.layer:<28}", "bias" if self.bias else "    "]
@@ -26,6 +27,8 @@ class Update:
             words.append("weight " + ",".join(map(str, self.channels)) + ("," if len(self.channels) == 1 else ""))
         elif self.share:
             words.append(f"weight {self.share}")
+        elif self.rank:
+            words.append(f"rank {self.rank}")
         return "  ".join(words).rstrip()
 
 
@@ -52,9 +55,10 @@ class Scheme:
 
     def to_json(self) -> str:
         rows = [
-            {"layer": u.layer, "bias": u.bias, "share": str(u.share), "channels": list(u.channels)}
+            {"layer": u.layer, "bias": u.bias, "share": str(u.share), "channels": list(u.channels),
+             **({"rank": u.rank} if u.rank else {})}
             for u in self.updates
-        ]
+        ]  # fmt: skip
         lower = {"lower": [json.loads(low.to_json()) for low in self.lower]} if self.lower else {}
         return json.dumps({"name": self.name, "updates": rows, **lower}, indent=1)
 
@@ -66,4 +70,4 @@ class Scheme:
     def trains(self, layer: str, kind: str) -> bool:
         """Does it train the weight or the bias of this layer?"""
         u = next((u for u in self.updates if u.layer == layer), None)
-        return u is not None and (u.bias if kind == "bias" else bool(u.share or u.channels))
+        return u is not None and (u.bias if kind == "bias" else bool(u.share or u.channels or u.rank))

@@ -3,7 +3,7 @@
 A whole weight or bias moves from the constants to the state under its own name. `full` trains every parameter of
 the model, wherever it is: a factor of a product, a term of a sum. If only part of a weight is trained, the chosen
 input channels become state `<weight>.trained`, the rest stays constant `<weight>.fixed`, and a merge_channels op puts
-them together where the weight is used.
+them together where the weight is used. Of a low-rank update the factors are state (low_rank.py), the weight is not.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from insitu.ops.linear import linear
 from insitu.ops.norm import batch_norm
 from insitu.schemes.layers import Layer, layers, leading
 from insitu.schemes.scheme import Scheme, choose_channels
+from insitu.training.low_rank import check_own, put_beside
 from insitu.training.passes.ties import tie
 
 STATISTICS = {batch_norm: 3}  # op -> its first input that is measured, not trained
@@ -66,6 +67,10 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
                 if channels:
                     node = _part(builder, node, layer, found, channels)
                 node = _whole(builder, node, layer, found, weight=whole, bias=u.bias)
+                if u.rank:
+                    check_own(graph, layer)
+                    found += [Trained(v, layer.name, "weight") for v in put_beside(builder, node, layer, u.rank)]
+                    continue
             elif layer and scheme.name == "full" and node.op not in (conv2d, linear):
                 node = _whole(builder, node, layer, found, weight=True, bias=True)  # norms are trained too
             if scheme.name == "full":

@@ -10,7 +10,7 @@ from insitu.schemes.scheme import Scheme
 RESERVED = ("counters", "step", "dropout.counter", "body_rate")
 INPUTS = ("rate", "share", "labels", "targets")
 # what is kept beside a parameter is called after it
-BESIDE = ("trained", "fixed", "merged", "residual", "momentum", "m", "v", "correction", "master", "sum")
+BESIDE = ("trained", "fixed", "merged", "residual", "momentum", "m", "v", "correction", "master", "sum", "down", "up")
 
 
 def free_names(graph: Graph, scheme: Scheme) -> tuple[Graph, Scheme]:
