@@ -206,6 +206,42 @@ def test_the_users_module_takes_what_was_learned():
     assert close(module(torch.from_numpy(x)).detach().numpy(), made.predict(x))
 
 
+def with_norms() -> tuple[nn.Module, tuple[int, ...]]:
+    """Batch norms are folded into the layers that get factors."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 12, 1), nn.BatchNorm2d(12), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                        nn.Linear(12, 9), nn.BatchNorm1d(9), nn.ReLU(), nn.Linear(9, 4))  # fmt: skip
+    net(2 * torch.randn(40, *IMAGE[1:]) + 1)  # its statistics
+    return net.eval(), IMAGE[1:]
+
+
+def over_time() -> tuple[nn.Module, tuple[int, ...]]:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv1d(6, 12, 1), nn.ReLU(), nn.Conv1d(12, 8, 1, stride=2), nn.ReLU(), nn.Flatten(),
+                         nn.Linear(40, 4)).eval(), (6, 10)  # fmt: skip
+
+
+@pytest.mark.parametrize("net", [with_norms, over_time])
+def test_a_module_with_norms_or_of_one_axis_takes_it_too(net):
+    module, shape = net()
+    x = np.random.default_rng(3).normal(size=(24, *shape)).astype(np.float32)
+    made = insitu.compile(module, example=torch.zeros(1, *shape), scheme="lora:2", **FULL)
+    made.fit(x, np.arange(24) % 4, epochs=2, rate=0.05)
+    assert len(factors(made.device.state())) == 4 and made.device.state()["0.weight.up"].any()
+    insitu.export.into(module, made)
+    assert close(module(torch.from_numpy(x)).detach().numpy(), made.predict(x))
+
+
+def test_too_little_memory_suggests_a_lower_rank():
+    torch.manual_seed(0)
+    wide = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)).eval()
+    options = {"example": torch.zeros(1, 64), "board": "nrf52840", **FULL}
+    with pytest.raises(insitu.BudgetError) as e:
+        insitu.compile(wide, scheme="lora:16", sram=12_000, **options)
+    assert 'scheme="lora:8"' in e.value.hint or 'scheme="lora:4"' in e.value.hint
+    insitu.compile(wide, scheme="lora:4", sram=12_000, **options)
+
+
 def test_a_file_goes_on_byte_for_byte(tmp_path):
     (x, y), course = samples(), {"epochs": 4, "rate": 0.05}
     whole, first = compiled(), compiled()
@@ -308,12 +344,29 @@ class Twice(nn.Module):
         return self.head(torch.relu(self.both(torch.relu(self.both(x)))))
 
 
+class Tied(nn.Module):
+    """An autoencoder whose decoder is the transposed encoder, and a head."""
+
+    def __init__(self):
+        super().__init__()
+        self.code, self.head = nn.Linear(9, 8), nn.Linear(9, 4)
+
+    def forward(self, x):
+        return self.head(nn.functional.linear(torch.tanh(self.code(x)), self.code.weight.t()))
+
+
 def test_a_shared_layer_has_no_factors(tmp_path):
     with pytest.raises(SchemeError, match="wide enough"):
         insitu.compile(Twice(), example=torch.zeros(1, 9), scheme="lora:2", **FULL)
     (tmp_path / "s").write_text("both rank 2")
     with pytest.raises(GraphError, match="shared with another layer"):
         insitu.compile(Twice(), example=torch.zeros(1, 9), scheme=str(tmp_path / "s"), **FULL)
+
+
+def test_a_layer_whose_weight_is_read_turned_elsewhere_has_no_factors():
+    module, example = Tied(), torch.zeros(1, 9)
+    with pytest.raises(GraphError, match="shared with another layer"):
+        insitu.compile(module, example=example, scheme="lora:2", **FULL, recipe=insitu.Recipe(loss="mse"))
 
 
 def test_it_can_be_chosen_on_the_device():

@@ -18,6 +18,7 @@ from insitu.graph import Builder, Graph, Node, Value, drop_unused
 from insitu.ops._random import random_u32
 from insitu.ops.arith import add
 from insitu.schemes.layers import Layer
+from insitu.training.passes.ties import shared
 
 DOWN, UP = ".down", ".up"  # A and B, behind the name of the weight
 
@@ -45,8 +46,11 @@ def first_down(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 def check_own(graph: Graph, layer: Layer) -> None:
     """An error if something else reads the weight: what the factors learn would belong to this layer alone."""
-    if len(graph.users[layer.weight.name]) > 1 or layer.weight.name not in graph.constants:
-        raise GraphError("is shared with another layer: it cannot have factors", where=f"%{layer.weight.name}")
+    name = layer.weight.name
+    copies = any(name in {v.name for v in values} for values in shared(graph).values())
+    if copies or len(graph.users[name]) > 1 or name not in graph.constants:
+        what, hint = "is shared with another layer: it cannot have factors", "a scheme file that names other layers"
+        raise GraphError(what, where=f"%{name}", hint=hint)
 
 
 # put together -----------------------------------------------------------------------------------
