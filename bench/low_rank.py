@@ -30,6 +30,7 @@ from bench.low_rank_tasks import Task
 from insitu.demo.digits import digits
 from insitu.terminal.table import table
 
+COMPARED = ("head", "bias:2", "last:1", "lora:2", "lora:4", "auto")
 RANKS = (2, 4, 8)
 WORDS = ("head", "lora:4", "auto")
 SHARES = ("1/8", "1/4", "1")
@@ -152,7 +153,7 @@ def _some(data, seed: int) -> np.ndarray:
 def others(name: str) -> list[tuple[str, ...]]:
     """What `fit(x, y)` reaches with nothing else on a task of low_rank_tasks.py, from few samples and from all."""
     task, found = OTHERS_TASKS[name](), []
-    for scheme in ("head", "last:1", "lora:2", "lora:4", "auto"):
+    for scheme in COMPARED:
         learner = insitu.compile(task.model, example=task.example, precision="float", scheme=scheme)
         info, start = learner.info(), learner.device.state()
         for count in (task.learned // 4, task.learned):
