@@ -150,6 +150,17 @@ def test_every_kind_of_update_moves_factors(options):
     assert all(not np.array_equal(made.device.state()[name], first[name]) for name in factors(first))
 
 
+def test_a_step_of_zeros_is_bounded_by_the_weights_of_its_layer():
+    made, (x, y) = compiled(), samples(1)
+    run_step(made.device, STEP, x, y.astype(np.int32), np.float32(1e4))
+    state, graph = made.device.state(), made.graphs["predict"]
+    for name in PRODUCTS:
+        moved, most = (
+            float(np.linalg.norm(a)) for a in (state[f"{name}.weight.up"], graph.constants[f"{name}.weight"])
+        )
+        assert 0.05 * most < moved < 0.1001 * most
+
+
 def test_it_is_proved():
     found = insitu.prove(network(), example=torch.zeros(IMAGE), scheme="lora:2", precision="float", steps=2)
     assert found.ok, found.broken

@@ -83,7 +83,7 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
 
 def _size(graph: Graph, t: Trained, of_layer: float) -> float:
     own = _norm(graph, t.value)
-    return max(own, of_layer) if t.kind == "bias" else own
+    return max(own, of_layer) if t.kind == "bias" or not own else own  # factors that begin as zeros: the layer's
 
 
 def _norm(graph: Graph, value: Value) -> float:
