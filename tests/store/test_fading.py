@@ -87,24 +87,6 @@ def test_a_class_that_learns_with_the_others_does_not_fade(spread: float):
         assert life.record.room < -1
 
 
-@pytest.mark.parametrize("seed", [3, 7])
-def test_a_row_that_learns_alone_never_recognises_fewer_of_its_own_samples(seed: int):
-    given = draw(seed, 0.5, 12)
-    learner, _ = added(given)
-    with learner:
-        found, notes, stayed = [recognised(learner, given.new)], [], 0
-        for _ in range(6):
-            before = learner.device.state()["head.weight"][OLD].copy()
-            told = learner.rehearse()
-            found.append(recognised(learner, given.new))
-            notes.append(told.note)
-            if "stays as it was" in told.note:
-                assert (learner.device.state()["head.weight"][OLD] == before).all() and not told.rolled_back
-                stayed += 1
-        assert found == sorted(found) and any("alone" in note for note in notes)
-    assert seed != 3 or stayed
-
-
 def test_a_life_of_an_older_version_goes_on():
     """Its record knows no room, and its bout no samples of the class that learns alone."""
     learner, life = added(draw(3, 0.5, 12))
