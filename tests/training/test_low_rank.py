@@ -151,7 +151,7 @@ def test_every_kind_of_update_moves_factors(options):
 
 
 def test_a_step_of_zeros_is_bounded_by_the_weights_of_its_layer():
-    made, (x, y) = compiled(), samples(1)
+    made, (x, y) = compiled(recipe=insitu.Recipe(clip_kind="step")), samples(1)
     run_step(made.device, STEP, x, y.astype(np.int32), np.float32(1e4))
     state, graph = made.device.state(), made.graphs["predict"]
     for name in PRODUCTS:

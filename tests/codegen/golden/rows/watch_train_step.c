@@ -159,8 +159,8 @@ int32_t watch_train_step_end(watch_state *state, unsigned char *arena, const int
         norm_tile_s32b((float *)(arena + 3616), (int32_t *)(arena + 1856), (int8_t *)(arena + 3680), 2.34375e-2f, 12, t * 192, 192); /* take_channels.0 */
     }
     sgd_bias_block_s32(state->depth_bias, state->counters, (int32_t *)(arena + 1472), (int8_t *)(arena + 3632), BODY_RATE, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* depth.bias.new.0 */
-    sgd_bias_block_s32(state->expand_bias, state->counters, (int32_t *)(arena + 1664), (int8_t *)(arena + 3648), BODY_RATE, 1.0f, 48, 1, &watch_expand_bias_new_0_update); /* expand.bias.new.0 */
-    norm_factor_s32b((float *)(arena + 3616), state->counters, BODY_RATE, -1.3935435f);    /* expand.weight.trained.new.0 */
+    sgd_bias_block_s32(state->expand_bias, state->counters, (int32_t *)(arena + 1664), (int8_t *)(arena + 3648), BODY_RATE, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* expand.bias.new.0 */
+    norm_factor_s32b((float *)(arena + 3616), state->counters, BODY_RATE, 6.4e1f);         /* expand.weight.trained.new.0 */
     for (int32_t t = 0; t < 3; t++) {
         conv2d_pairs_dx_s16b((int16_t *)(arena + 960), (int8_t *)(arena + 2416), PROJECT_GRAD_MASKED_BLOCK, SKIP_GRAD_1, watch_project_weight + t * 16, NULL, NULL, 48, watch_depth_grad_0_table, NULL, -6, 0, 1, &watch_depth_grad_0_shape, arena + 1472); /* depth.grad.0 */
         copy_box((uint8_t *)(arena + 1472), DEPTH_MASK + t * 2, &watch_depth_grad_masked_block_shape); /* depth.grad.masked.block */

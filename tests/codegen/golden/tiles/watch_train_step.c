@@ -112,14 +112,14 @@ void watch_train_step(watch_state *state, unsigned char *arena, const int8_t *in
     depthwise2d_dx_s16b(EXPAND_GRAD_0, EXPAND_GRAD_1, DEPTH_GRAD_MASKED_BLOCK, DEPTH_GRAD_1, watch_depth_weight, watch_expand_grad_0_table, NULL, watch_expand_grad_0_table_2, 4, &watch_depth_shape, arena + 2592); /* expand.grad.0 */
     mask_grad_s16b(EXPAND_GRAD_MASKED_BLOCK, EXPAND_GRAD_0, EXPAND_MASK, 16, 48);          /* expand.grad.masked.block */
     bias_grad_s16b(EXPAND_BIAS_GRAD_0, EXPAND_BIAS_GRAD_1, EXPAND_GRAD_MASKED_BLOCK, EXPAND_GRAD_1, 4, 4, 48, 11); /* expand.bias.grad.0 */
-    sgd_bias_block_s32(state->expand_bias, state->counters, EXPAND_BIAS_GRAD_0, EXPAND_BIAS_GRAD_1, BODY_RATE, 1.0f, 48, 1, &watch_expand_bias_new_0_update); /* expand.bias.new.0 */
+    sgd_bias_block_s32(state->expand_bias, state->counters, EXPAND_BIAS_GRAD_0, EXPAND_BIAS_GRAD_1, BODY_RATE, 1.0f, 48, 1, &watch_depth_bias_new_0_update); /* expand.bias.new.0 */
     for (int32_t t = 0; t < 3; t++) {
         copy_box((int16_t *)(arena + 1728), EXPAND_GRAD_MASKED_BLOCK + t * 16, &watch_take_channels_0_shape); /* take_channels.0 */
         copy_box((int8_t *)(arena + 2256), EXPAND_GRAD_1 + t * 1, &watch_take_channels_0_shape_2); /* take_channels.0 */
         conv2d_pairs_dw_s16b((int32_t *)(arena + 3264), (int8_t *)(arena + 4032), (int16_t *)(arena + 1728), (int8_t *)(arena + 2256), REDUCE_KEPT, NULL, 12, -128, 0, 16, &watch_take_channels_0_shape_3, arena + 2272); /* take_channels.0 */
         norm_tile_s32b((float *)(arena + 2240), (int32_t *)(arena + 3264), (int8_t *)(arena + 4032), 2.34375e-2f, 12, t * 192, 192); /* take_channels.0 */
     }
-    norm_factor_s32b((float *)(arena + 2240), state->counters, BODY_RATE, -1.3935435f);    /* expand.weight.trained.new.0 */
+    norm_factor_s32b((float *)(arena + 2240), state->counters, BODY_RATE, 6.4e1f);         /* expand.weight.trained.new.0 */
     for (int32_t t = 0; t < 3; t++) {
         copy_box((int16_t *)(arena + 1728), EXPAND_GRAD_MASKED_BLOCK + t * 16, &watch_take_channels_0_shape); /* take_channels.0 */
         copy_box((int8_t *)(arena + 2256), EXPAND_GRAD_1 + t * 1, &watch_take_channels_0_shape_2); /* take_channels.0 */
