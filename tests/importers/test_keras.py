@@ -173,3 +173,12 @@ def test_a_table_is_normalised_as_its_layer_learned():
 def test_the_larger_or_smaller_of_two_branches(layer):
     x = keras.Input((6,))
     agrees(randomise(keras.Model(x, layer()([L.Dense(4)(x), L.Dense(4)(x)]))))
+
+
+def test_a_cropped_transposed_convolution_keeps_its_bias():
+    model = randomise(keras.Sequential([keras.Input((6, 6, 2)), L.Conv2DTranspose(3, 3, strides=2, padding="same")]))
+    graph = read_keras(model)
+    (layer,) = (node for node in graph.nodes if node.op.name == "conv_transpose2d")
+    assert len(layer.inputs) == 3, "the bias is the layer's, so that it can be trained"
+    x = np.random.default_rng(1).normal(size=(1, 6, 6, 2)).astype(np.float32)
+    np.testing.assert_allclose(evaluate(graph, x), model.predict(x, verbose=0), atol=1e-5)

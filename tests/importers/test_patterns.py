@@ -115,6 +115,24 @@ def test_a_bias_behind_a_convolution_goes_into_it():
     assert rewritten(lambda x, c: o.add(o.conv2d(x, c(w)), c(B.reshape(1, 1, 1, 2))), 1, 2, 2, 3) == ["conv2d"]
 
 
+CROP = {"starts": (0, 0), "stops": (2, 2), "steps": (1, 1)}
+
+
+def test_a_bias_behind_a_cropped_product_goes_before_the_crop():
+    """Keras crops a transposed convolution before it adds the bias; `full` trains what a layer has."""
+    assert rewritten(lambda x, c: o.add(o.slice(o.matmul(x, c(W)), **CROP), c(B))) == ["linear", "slice"]
+
+
+def test_a_bias_stays_behind_a_crop_of_channels_or_of_a_product_that_others_read():
+    def two(x, c):
+        y = o.matmul(x, c(W))
+        return y, o.add(o.slice(y, **CROP), c(B))
+
+    assert rewritten(two) == ["linear", "slice", "add"]
+    one = CROP | {"stops": (2, 1)}
+    assert rewritten(lambda x, c: o.add(o.slice(o.matmul(x, c(W)), **one), c(0.5))) == ["linear", "slice", "add"]
+
+
 def test_a_constant_of_another_axis_is_no_bias():
     assert rewritten(lambda x, c: o.add(o.matmul(x, c(W)), c([[1.0], [2.0], [3.0]]))) == ["linear", "add"]
 

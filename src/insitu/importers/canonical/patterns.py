@@ -129,9 +129,25 @@ def linear_from_matmul(node: Node, rw: Rewriter):
 
 def bias_into_product(node: Node, rw: Rewriter):
     """add(linear(x, w), b) with one constant per channel: linear(x, w, b); convolutions too."""
-    if node.op.name != "add":
+    return _biased(rw.producer(node.inputs[0]), node, rw) if node.op.name == "add" else None
+
+
+def bias_before_slice(node: Node, rw: Rewriter):
+    """add(slice(conv(x, w)), b): the slice of conv(x, w, b). Keras crops a transposed convolution before its bias."""
+    cut = rw.producer(node.inputs[0], lookup("slice")) if node.op.name == "add" else None
+    if cut is None or rw.uses(cut.output) != 1 or not _keeps_channels(cut):
         return None
-    above, bias = rw.producer(node.inputs[0]), rw.array(node.inputs[1])
+    made = _biased(rw.producer(cut.inputs[0]), node, rw)
+    return None if made is None else again(cut, (made,), second=True)
+
+
+def _keeps_channels(cut: Node) -> bool:
+    return cut.output.shape[-1] == cut.inputs[0].shape[-1] and cut.attrs["steps"][-1] == 1
+
+
+def _biased(above: Node | None, node: Node, rw: Rewriter) -> Any:
+    """The product with the constant that this node adds to its result."""
+    bias = rw.array(node.inputs[1])
     if above is None or bias is None or above.op.name not in BIASED or rw.uses(above.output) != 1:
         return None
     flat = _last_axis(bias, above.output.shape)
@@ -234,6 +250,7 @@ PATTERNS: tuple[Rule, ...] = (
     constant_right,
     linear_from_matmul,
     bias_into_product,
+    bias_before_slice,
     layer_norm_from_parts,
     scale_into_layer_norm,
     named_function,
