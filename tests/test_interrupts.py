@@ -20,6 +20,7 @@ import pytest
 import insitu
 from insitu.cli import main, parser
 from insitu.cli.watching import continued
+from insitu.learner.trials import Trials
 from insitu.terminal.interrupts import patient
 from insitu.terminal.lines import Lines
 
@@ -226,6 +227,22 @@ def test_ctrl_c_before_the_first_update_changes_no_file(task, kept, capsys, monk
     monkeypatch.setattr("insitu.cli.train.measured_on", interrupt)
     assert main(["train", *map(str, words(task, kept, epochs=1))]) == 130
     assert kept.read_bytes() == before and "nothing was learned yet" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_rates_are_tried_leaves_the_file_as_it_is(task, kept, capsys, monkeypatch):
+    """What a trial has learned is not kept, and what the file held is not lost."""
+    other = shutil.copy(kept, kept.with_name("other.insitu"))
+    tried, real = [], Trials.run
+
+    def run(*given):
+        tried.append(real(*given))
+        return interrupt() if len(tried) == 2 else tried[-1]
+
+    before = learner(seed=1).save(kept).read_bytes()
+    monkeypatch.setattr(Trials, "run", run)
+    assert main(["train", str(other), "--data", str(task / "d.npz"), "-o", str(kept)]) == 130
+    assert len(tried) == 2 and kept.read_bytes() == before
+    assert "nothing was learned yet" in capsys.readouterr().err
 
 
 LINES = {  # what was typed -> what goes on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,7 @@ def run(arguments) -> int:
         before = first.score().after
     except KeyboardInterrupt:
         return unbegun()
+    start = learner.device.state()
     try:
         with watched(learner, arguments.output) as progress:
             history = fit(learner, training, test, arguments, progress)
@@ -110,8 +112,14 @@ def run(arguments) -> int:
         }  # fmt: skip
         show(arguments, to_text(report, arguments.start_epoch), report)
     except KeyboardInterrupt:
+        if same(start, learner.device.state()):  # rates were tried, no more
+            return unbegun()
         return interrupted(learner, arguments.output, "-o", lambda: continued(arguments))
     return 0
+
+
+def same(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(v, b[name]) for name, v in a.items())
 
 
 def _add_classes(learner, training: Samples, where: str) -> None:
