@@ -1,7 +1,9 @@
 """RISC-V code is read as its assembler means it: frames, calls, and jumps that only a register knows."""
 
+import numpy as np
 import pytest
 
+import insitu
 from insitu.devices.emulator import emulate
 from insitu.devices.host import open_program
 from insitu.errors import ToolError
@@ -60,3 +62,13 @@ def test_an_esp32c3_trains_twenty_steps_to_the_bytes_of_the_host():
         assert device.run("train_step", *step)[0].tobytes() == host.run("train_step", *step)[0].tobytes()
     assert device.save_state() == host.save_state()
     assert made.stack.bytes - 16 <= device.stack_bytes() <= made.stack.bytes
+
+
+def test_small_arrays_of_a_network_stay_apart_and_are_accounted_for():
+    """clang puts arrays of less than 2 KB of a file into one, under a name of its own, unless it is told not to."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 12), torch.nn.Tanh(), torch.nn.Linear(12, 3)).eval()
+    x = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    made = insitu.compile(net, data=x, scheme="full", board="esp32c3")
+    assert made.deployed is not None and made.deployed.sram_bytes < 4096

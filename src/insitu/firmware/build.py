@@ -41,6 +41,8 @@ FLAGS = (
     "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
 ZIG = ("-fno-sanitize=undefined",)
+# arrays stay apart, each under its own name, so that they can be accounted for
+RISCV_FLAGS = ("-mllvm", "-riscv-enable-global-merge=false")
 ALONE = ("-nostdlib",)  # zig builds its runtime first, which takes longer than a firmware
 BOOT, LIFE = "boot/boot.o", "device/life.o"
 RUNTIME = "runtime/runtime.o"  # the part of a runtime that our C needs
@@ -212,7 +214,8 @@ def find_tools(compiler: str, cpu: Cpu) -> Tools:
         if not zig_command():
             raise ToolError("no cross compiler found", hint='pip install "insitu[emulate]"')
         command = (*zig_command(), "cc", *cpu.zig)
-        return Tools("zig", command, (*FLAGS, cpu.level, *ZIG), ("-Wl,--gc-sections",), ALONE)
+        own = () if cpu.arm else RISCV_FLAGS
+        return Tools("zig", command, (*FLAGS, cpu.level, *ZIG, *own), ("-Wl,--gc-sections",), ALONE)
     if not shutil.which(compiler):
         raise ToolError(f"{compiler} is not on the PATH", hint='pip install "insitu[emulate]" brings zig')
     link = ("-nostartfiles", "-Wl,--gc-sections", "-Wl,--build-id=none", "-specs=nosys.specs")
