@@ -46,13 +46,13 @@ def squares_of(m: np.ndarray, e: np.ndarray, t: Type) -> np.float32:
     return total
 
 
-def factor_of(m, e, t: Type, rate, clip: float) -> tuple[np.float32, int, int]:
+def factor_of(m, e, t: Type, rate, clip: float) -> tuple[float, int, int]:
     """(factor of the gradient, skipped, clipped); a factor of 0 means that nothing changes."""
     if rate == 0 or not np.isfinite(rate):
-        return np.float32(0), 0, 0
+        return 0.0, 0, 0
     squares = squares_of(m, e, t)
     if not np.isfinite(squares):
-        return np.float32(0), 1, 0
+        return 0.0, 1, 0
     return limited(np.sqrt(squares), np.float32(rate), np.float32(clip))
 
 
