@@ -32,9 +32,9 @@ def compiled(optimizer, loss="sparse_categorical_crossentropy", loss_weights=Non
     return made
 
 
-def follow(model, y, epochs: int = 2, batch: int = 8):
+def follow(model, y, epochs: int = 2, batch: int = 8, scheme: str = "full"):
     """The losses of each epoch, ours and Keras's, over the same batches."""
-    made = insitu.compile(model, precision="float", scheme="full")
+    made = insitu.compile(model, precision="float", scheme=scheme)
     ours = made.fit(X, y, epochs=epochs, batch_size=batch)
     theirs = []
     for epoch in range(epochs):
@@ -103,6 +103,27 @@ def test_the_compiled_rate_is_used_unless_told_otherwise(tmp_path):
     opened = insitu.open(made.save(tmp_path / "a.insitu"))
     assert opened.recipe == made.recipe and opened.fit(X, Y, epochs=1).rate == 0.02
     assert opened.partial_fit(X[0], 1).head_rate == 0.02
+
+
+def test_a_model_that_has_learned_goes_on_with_every_layer_as_in_keras():
+    """With a rate of its own nothing is tried, and auto alone would only ever train the head."""
+    model = compiled(K.Adam(0.02))
+    model.fit(X, Y, epochs=3, verbose=0)
+    model.optimizer = K.Adam(0.02)  # without the averages of what it has learned
+    made, ours, theirs = follow(model, Y, scheme="auto")
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    assert any("every layer learns" in note for note in made.notes)
+
+
+def test_a_frozen_layer_is_not_trained_because_another_one_is_compiled():
+    model = compiled(K.SGD(0.1))
+    model.fit(X, Y, epochs=3, verbose=0)
+    model.layers[0].trainable = False
+    made = insitu.compile(model, precision="float")
+    before = made.device.state()
+    made.fit(X, Y, epochs=1)
+    changed = {name for name, v in made.device.state().items() if not np.array_equal(v, before.get(name))}
+    assert changed and all(name.startswith("head") or name == "counters" for name in changed)
 
 
 def test_a_recipe_wins_over_the_compiled_settings():

@@ -75,6 +75,17 @@ def wish_of(scheme: str, untrained: bool, why_head: str) -> Wish:
     return Wish((HEAD if why_head else LADDER,), why_head, default=True)
 
 
+def as_compiled(settings: Settings, scheme: str, untrained: bool, limits: Limits,
+                why_head: str) -> tuple[Settings, str]:  # fmt: skip
+    """Every layer, if nobody asked for a scheme and the model was compiled to train them at a rate of its own. With a
+    rate that is given nothing is tried, so `auto` would only ever train the head."""
+    own = settings.taken and settings.taken.every and settings.recipe.rate is not None
+    if scheme != AUTO or not own or untrained or limits.board or why_head:
+        return settings, scheme
+    note = f"Keras: every layer learns, as it was compiled; {option(scheme=HEAD)} trains the last one alone"
+    return replace(settings, notes=(*settings.notes, note)), "full"
+
+
 def chosen_by(scheme: str) -> str:
     """Who chose what is trained: for the folder of a board, which outlives the command that made it."""
     return f"insitu ({scheme})" if scheme.startswith(AUTO) else "the user"

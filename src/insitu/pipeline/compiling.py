@@ -14,7 +14,7 @@ from insitu.deploy import limits_of
 from insitu.graph import Graph
 from insitu.learner import Learner
 from insitu.learner.own_head import own_or_new
-from insitu.pipeline.choosing import chosen_by, chosen_program, head_alone, wish_of
+from insitu.pipeline.choosing import as_compiled, chosen_by, chosen_program, head_alone, wish_of
 from insitu.pipeline.dump import Dump
 from insitu.pipeline.network import (
     OWN,
@@ -102,6 +102,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     without = without or (without_softmax(g, settings.recipe) if own else "")
     untrained = not is_int8(g) and is_untrained(g)
     settings = replace(settings, recipe=usual_clip(settings.recipe, untrained))
+    settings, scheme = as_compiled(settings, scheme, untrained, limits, head_alone(store, max_classes))
     wish = wish_of(scheme, untrained, head_alone(store, max_classes))
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, wish.schemes[0], settings.batch))

@@ -7,7 +7,7 @@ made here (pipeline/recipes.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ class Compiled:
     fields: dict[str, Any] = field(default_factory=dict)
     logits: bool = False  # the loss takes the outputs before a sigmoid or softmax
     notes: tuple[str, ...] = ()
+    every: bool = False  # no layer is frozen
 
 
 def compiled(model) -> Compiled | None:
@@ -52,16 +53,17 @@ def compiled(model) -> Compiled | None:
     optimizer, loss = getattr(model, "optimizer", None), getattr(model, "loss", None)
     if not getattr(model, "compiled", False) or optimizer is None or loss is None:
         return None
-    return _settings(optimizer, loss, getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None))
+    found = _settings(optimizer, loss, getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None))
+    return replace(found, every=all(layer.trainable for layer in model._flatten_layers()))
 
 
 def _of_file(path) -> Compiled | None:
     found = saved_settings(path)
     optimizer, loss = (getattr(found, name, None) for name in ("optimizer", "loss"))
-    if optimizer is None or loss is None:
+    if found is None or optimizer is None or loss is None:
         return None
     try:
-        return _settings(optimizer, loss, getattr(found, "loss_weights", None))
+        return replace(_settings(optimizer, loss, getattr(found, "loss_weights", None)), every=found.every)
     except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as e:
         return Compiled("", notes=(f"Keras: the settings in {path} cannot be read, and are not taken over ({e})",))
 

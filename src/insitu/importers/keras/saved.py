@@ -33,13 +33,25 @@ def is_file(model: Any) -> bool:
 
 
 def saved_settings(path: str | Path) -> Stored | None:
-    """The arguments of `compile` in a file; None if there are none, or it is no such file: the loader says so."""
+    """The arguments of `compile` in a file, and `every`: is no layer frozen? None if it was not compiled, or is no such
+    file: the loader says so."""
     try:
         found = [data for name, data in parts(Path(path), lambda name: name == CONFIG) if name == CONFIG and data]
-        tree = json_of(found[0]).get("compile_config") if found else None
+        whole = json_of(found[0]) if found else {}
     except (ModelError, OSError):
         return None
-    return Stored("compile", {name: _stored(value) for name, value in tree.items()}) if isinstance(tree, dict) else None
+    tree = whole.get("compile_config")
+    if not isinstance(tree, dict):
+        return None
+    given = {name: _stored(value) for name, value in tree.items()}
+    return Stored("compile", {**given, "every": not _frozen(whole.get("config"))})
+
+
+def _frozen(tree: Any) -> bool:
+    """Is there a layer that does not learn?"""
+    if isinstance(tree, dict):
+        return tree.get("trainable") is False or any(map(_frozen, tree.values()))
+    return isinstance(tree, list) and any(map(_frozen, tree))
 
 
 def _stored(value: Any) -> Any:
