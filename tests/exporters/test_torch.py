@@ -132,3 +132,9 @@ def test_a_state_dict_says_how_near_a_module_of_it_comes(tmp_path):
     x, _ = data(40)
     notes = learner(precision="int8", data=x).export(tmp_path / "net.pt", data=x).notes
     assert any(note.startswith("a module of these weights computes the learner's outputs within") for note in notes)
+
+
+def test_module_and_learner_in_the_wrong_order_are_told_apart():
+    module = mlp()
+    with pytest.raises(insitu.DataError, match="the module comes first"):
+        insitu.export.into(learner(module=module), module)

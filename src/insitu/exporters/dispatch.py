@@ -125,4 +125,6 @@ def _positive(std: tuple[float, ...] | None) -> tuple[float, ...] | None:
 
 def into(module, learner: Learner):
     """Write what was learned into the torch module that the learner was compiled from; returns the module."""
+    if not hasattr(learner, "graphs"):
+        raise DataError("the module comes first, then the learner", hint="insitu.export.into(module, learner)")
     return FORMATS["torch"].load().into(module, learner)

@@ -60,7 +60,9 @@ KNOWN = 0.5  # of its task: from there on, a network has more to lose than a few
 SOLVED = 1.0  # standard errors by which a solved last layer must be better, if the network knows much
 TRIES, SHORT_OF_TIME = 3, 2  # of a training that diverges, each at a third of the rates; if it takes long
 
-RESTING = "of the head alone: nobody has asked for more layers yet; head_rate gives both a rate"
+RESTING = (
+    "of the head alone; without a rate, fit finds out whether more layers should learn; head_rate makes them learn"
+)
 
 
 @dataclass(frozen=True, eq=False)
