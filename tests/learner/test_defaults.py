@@ -269,6 +269,17 @@ def test_divergence_and_a_single_class_are_said():
         made.fit(data(40)[0], data(40)[0][:, :4], rate=1e6, epochs=3, warmup=0)
 
 
+@pytest.mark.parametrize(("rate", "warned"), [(0.5, True), (0.01, False)])
+def test_a_rate_that_leaves_a_network_guessing_is_said(rate, warned):
+    """Dead units give every sample the same answer: the loss falls to that of guessing, and nothing diverges."""
+    x, y = data(160)
+    made = learner(module=mlp(hidden=24), recipe=insitu.Recipe(optimizer="adam"))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        made.fit(x, y, rate=rate, epochs=8)
+    assert any("as if guessing" in str(one.message) for one in said) == warned
+
+
 def test_a_training_that_ends_where_its_trial_did_has_not_diverged():
     """One epoch at the best rate for one epoch: the losses on the way are high, the result is good."""
     torch.manual_seed(0)

@@ -19,6 +19,7 @@ from insitu.training.train import Recipe
 DIVERGED = 1.5  # times the loss of the first samples
 MOSTLY = 0.8  # of all samples: a class with as many hides the others
 FAR_BELOW = 0.5  # of the loss of guessing: whatever ends there has not diverged
+GUESSING, SOME = 0.98, 3  # of that loss: whatever ends there after some epochs knows nothing
 
 
 def advice(parameters: tuple[Value, ...], recipe: Recipe, deeper: bool = True) -> str:
@@ -93,14 +94,18 @@ def odd_targets(labels: np.ndarray) -> str:
 
 def diverged(history: History, guessed: float, found: bool) -> str:
     """The message if training diverged: the last epoch's loss is far above that of the first samples, and no longer
-    far below that of guessing. found: was its rate found, or given?
+    far below that of guessing; or, at a rate that was given, it ends where guessing is. found: was its rate found?
     """
     if not history.loss or history.restored:
         return ""
     first, last = float(np.mean(history.losses[0][: max(8, len(history.losses[0]) // 20)])), history.loss[-1]
-    if np.isfinite(last) and np.isfinite(first) and last <= max(DIVERGED * first + 1e-6, FAR_BELOW * guessed):
+    steady = bool(np.isfinite((first, last)).all()) and last <= max(DIVERGED * first + 1e-6, FAR_BELOW * guessed)
+    guesses = not found and len(history.loss) >= SOME and last >= GUESSING * guessed
+    if steady and not guesses:
         return ""
     what = f"training diverged (loss {first:.3g} to {last:.3g})"
+    if steady:
+        what = f"nothing was learned (loss {last:.3g}, as if guessing)"
     if Caller.teaches:
         return f"{what}: more examples may help"
     return f"{what}: {'more samples, or a smaller rate' if found else 'a smaller rate, or none to have one found'}"
