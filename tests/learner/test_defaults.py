@@ -221,8 +221,9 @@ def test_a_network_that_answers_the_most_common_class_to_all_is_told_so(share, s
 
 
 def test_a_network_of_one_layer_is_not_told_to_train_more_layers():
+    torch.manual_seed(0)
     rng, one = np.random.default_rng(0), nn.Linear(10, 2)
-    x, y = rng.normal(size=(60, 10)).astype(np.float32), rng.integers(0, 2, 60)
+    x, y = rng.normal(size=(240, 10)).astype(np.float32), rng.integers(0, 2, 240)
     two = nn.Sequential(nn.Linear(10, 4), nn.ReLU(), nn.Linear(4, 2))
     for net, words in ((one, "a network with more layers"), (two, "last:4")):
         made = insitu.compile(net, scheme="head", data=x, example=torch.zeros(1, 10))
