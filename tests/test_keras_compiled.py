@@ -99,6 +99,7 @@ def test_weight_decay_of_a_plain_sgd_follows_keras():
 def test_the_compiled_rate_is_used_unless_told_otherwise(tmp_path):
     made = insitu.compile(compiled(K.Adam(0.02)), precision="float", scheme="full")
     assert made.batch == 32 and made.fit(X, Y, epochs=1).rate == 0.02
+    assert made.recipe.clip_kind == "parameter", "the optimizer is Keras's own"
     assert made.fit(X, Y, epochs=1, rate=0.001).rate == 0.001
     opened = insitu.open(made.save(tmp_path / "a.insitu"))
     assert opened.recipe == made.recipe and opened.fit(X, Y, epochs=1).rate == 0.02

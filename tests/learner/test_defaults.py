@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss, mean_squared_error, r2_score
 from torch import nn
 
 import insitu
+from insitu.demo import TARGET
 from insitu.demo.watch import network, others, wearer
 from insitu.devices.device import Updates
 from insitu.errors import DataError, LearningWarning
@@ -387,3 +388,13 @@ def test_a_folder_has_its_rates_measured_on_the_board(tmp_path):
         history = board.fit(x[:20], y[:20], schedule="constant", warmup=0)
         assert history.rate != 0.01 and history.head_rate > history.rate > 0
         assert history.loss[-1] < history.loss[0]
+
+
+def test_steps_are_bounded_by_the_weights_of_a_network_that_knows_something():
+    """Random weights have further to go, and a clip that is given is the fixed one."""
+    options: dict = {"scheme": "head", "precision": "float"}
+    found = insitu.compile(TARGET, **options).recipe
+    assert (found.clip_kind, found.clip) == ("step", 0.1)
+    given = insitu.compile(TARGET, recipe=insitu.Recipe(clip=8.0), **options).recipe
+    assert (given.clip_kind, given.clip) == ("parameter", 8.0)
+    assert learner("full").recipe.clip_kind is None
