@@ -80,6 +80,19 @@ def test_links_to_files_lead_to_files(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings: lower case, spaces to hyphens, no other marks."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.+?) *$", text, re.M)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_to_headings_lead_to_headings(page):
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", page.read_text()):
+        aim = page.parent / target if target else page
+        assert aim.suffix != ".md" or anchor in headings(aim), f"{page.name} links to {target}#{anchor}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_commands_named_in_a_page_exist(page):
     verbs = {v.__name__.rpartition(".")[2] for v in VERBS}
