@@ -199,3 +199,55 @@ def test_a_rate_that_only_moves_the_head_is_said():
     made = insitu.compile(TARGET, data=DIGITS.x_train[:200])
     assert "of the head alone" in str(made.fit(X[:20], Y[:20], rate=0.01, epochs=1))
     assert "of the head alone" not in str(made.fit(X[:20], Y[:20], rate=0.01, head_rate=0.01, epochs=1))
+
+
+# rates that are given --------------------------------------------------------------------------------
+
+
+def taught(scheme: str) -> insitu.Learner:
+    """A learner that knows mirrored digits."""
+    made = compiled(scheme)
+    made.fit(X, Y, epochs=12, rate=0.02)
+    return made
+
+
+def said_by(made: insitu.Learner, samples: slice, rate: float) -> list[str]:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        made.partial_fit(X[samples], Y[samples], rate=rate)
+    return [str(one.message) for one in said if one.category is LearningWarning]
+
+
+@pytest.mark.parametrize("scheme", ["head", "last:2"])
+def test_a_given_rate_far_above_the_derived_one_is_said(scheme):
+    """partial_fit(x, y, rate=0.2) took a learner from 99.7 to 61.3 %, and nothing was said."""
+    made = taught(scheme)
+    first, before = state_of(made), made.evaluate(X, Y)["accuracy"]
+    derived = made.partial_fit(X[:8], Y[:8]).head_rate
+    made.device.load_state(first)
+    (words,) = said_by(made, slice(0, 8), 0.2)
+    assert "rate 0.2 is" in words and "times the derived one" in words
+    assert derived < 0.2 / 10 and made.evaluate(X, Y)["accuracy"] < before - 0.05
+    assert not said_by(made, slice(8, 16), 0.2)  # once
+
+
+def test_a_rate_that_made_the_samples_worse_says_how_much():
+    assert "the loss of 8 of the samples grew from" in said_by(taught("last:2"), slice(0, 8), 0.2)[0]
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.01])
+def test_a_given_rate_like_the_derived_one_is_not_said(rate):
+    assert not said_by(taught("head"), slice(0, 8), rate)
+
+
+def test_watching_a_given_rate_changes_nothing():
+    made = taught("last:2")
+    first = state_of(made)
+    found = []
+    for told in (0.0, 1.0):  # watched; not watched, because that was said before
+        made.device.load_state(first)
+        made.told, made.known = told, type(made.known)()
+        said_by(made, slice(0, 8), 0.2)
+        found.append(state_of(made))
+        assert made.known == type(made.known)(samples=8)
+    assert found[0] == found[1]

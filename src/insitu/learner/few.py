@@ -16,8 +16,10 @@ import numpy as np
 
 from insitu.data import Samples
 from insitu.devices.device import Device, Method, method_of
+from insitu.devices.host import HostDevice
 from insitu.errors import DataError
 from insitu.learner.course import Course
+from insitu.learner.far import FAR, Excess, Watched
 from insitu.learner.feed import Feed, plain
 from insitu.learner.history import History
 from insitu.learner.loop import run_epochs
@@ -67,6 +69,7 @@ def learn(learner: Learner, data: Samples, rate: float | None, head_rate: float 
     """One pass over these samples."""
     feed = _feed(learner, data)
     rates = given_rates(learner, feed.device, rate, head_rate) if rate is not None else _found(learner, feed, head_rate)
+    watched = _watched(learner, feed, rates) if rate not in (None, learner.recipe.rate) else None
     if BODY_RATE in feed.device.state():
         feed.device.load_arrays({BODY_RATE: np.array([rates.share], np.float32)})
     course = Course(1, rates.head, _batch(learner, len(feed)), "constant", 0.0, seed=learner.known.samples)
@@ -78,6 +81,8 @@ def learn(learner: Learner, data: Samples, rate: float | None, head_rate: float 
     finally:
         take_over(learner, feed)
     learner.known = replace(learner.known, samples=learner.known.samples + len(data))
+    if watched and watched.tell(feed, learner.recipe.loss):
+        learner.told = rates.head
     history.counters = learner.counters()
     return history
 
@@ -122,14 +127,33 @@ def derived_rates(learner: Learner, feed: Feed) -> Rates:
 
     Gains are measured if there are many new samples since the last measurement.
     """
-    known, samples = learner.known, learner.known.samples + len(feed)
-    if samples >= AGAIN * known.measured:
-        learner.known = known = known.with_gains(*_gains(learner, feed), samples)
+    learner.known = _measured(learner, feed, learner.known)
+    return _rates_by(learner, feed, learner.known)
+
+
+def _measured(learner: Learner, feed: Feed, known: Known) -> Known:
+    """What is known, with the gains of these samples if there are enough new ones."""
+    samples = learner.known.samples + len(feed)
+    return known.with_gains(*_gains(learner, feed), samples) if samples >= AGAIN * known.measured else known
+
+
+def _rates_by(learner: Learner, feed: Feed, known: Known) -> Rates:
+    """The rates that follow from these gains."""
     both = BODY_RATE in feed.device.state()
     gains = Gains(max(known.head, _least(learner)), known.body if both else 0.0)
     rates = derived(gains, learner.recipe, _has_head(learner))
     rates = replace(rates.times(CAREFUL, CAREFUL), body=CAREFUL * (rates.body or 0.0) if both else None)
     return rates if resting_share(learner, feed.device) else rates.alone  # nothing is tried here
+
+
+def _watched(learner: Learner, feed: Feed, rates: Rates) -> Watched | None:
+    """Samples to watch, if these rates are far above the derived ones. Gains are measured beside what is known, so that
+    nothing else changes; not on a board, where this takes longer than the training."""
+    if not isinstance(feed.device, HostDevice) or rates.head <= learner.told:
+        return None
+    learner.beside = _measured(learner, feed, learner.beside)
+    excess = Excess.of(rates, _rates_by(learner, feed, learner.beside))
+    return Watched.of(excess, feed, learner.recipe.loss) if excess.times > FAR else None
 
 
 def _least(learner: Learner) -> float:

@@ -156,7 +156,7 @@ class Learner(Owner):
         The rates are derived from the samples, a third of those that `fit` begins with, and the learner remembers what
         it measured: many calls with few samples learn like one pass over all of them. A class may be given by its name.
 
-        rate, head_rate     instead of the derived ones
+        rate, head_rate     instead of the derived ones; a warning says if they are far above those and did harm
         """
         for value, name in ((rate, "the learning rate"), (head_rate, "the head's learning rate")):
             if value is not None:

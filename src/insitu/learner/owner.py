@@ -51,6 +51,8 @@ class Owner:
         self.recipe: Recipe = parts.recipe if parts else self.site.recipe
         self.batch: int = parts.batch if parts else self.site.batch
         self.known: Known = Known()  # measured by partial_fit
+        self.beside: Known = Known()  # the same where a rate is given: only to warn, never saved
+        self.told: float = 0.0  # the largest rate that it was warned of
         self.lesson: Lesson | None = None  # what `insitu teach` taught it
         self.history: History | None = None  # of the last fit
         self.tests: Samples | None = None  # that it was tested on
