@@ -57,6 +57,34 @@ def test_a_module_with_other_classes_is_refused_and_stays():
     assert all(torch.equal(t, before[name]) for name, t in module.state_dict().items())
 
 
+class ZeroBranch(nn.Module):
+    """A residual branch whose last norm starts at zero, as ResNets are usually built."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.conv, self.norm = nn.Conv2d(3, 6, 3), nn.Conv2d(6, 6, 3, padding=1), nn.BatchNorm2d(6)
+        self.classifier = nn.Linear(6, 4)
+        nn.init.zeros_(self.norm.weight)
+        nn.init.uniform_(self.norm.running_mean)
+
+    def forward(self, x):
+        x = torch.relu(self.stem(x))
+        return self.classifier(torch.relu(x + self.norm(self.conv(x))).mean((2, 3)))
+
+
+@pytest.mark.parametrize("scheme", ["head", "full"])
+def test_a_branch_that_starts_at_zero_keeps_its_weights_and_takes_what_was_learned(scheme: str):
+    torch.manual_seed(0)
+    module, x = ZeroBranch().eval(), np.random.default_rng(0).normal(size=(12, 3, 8, 8)).astype(np.float32)
+    before = module.conv.weight.detach().clone()
+    made = insitu.compile(module, example=torch.zeros(1, 3, 8, 8), scheme=scheme, precision="float")
+    made.fit(x, np.arange(12) % 4, epochs=2, rate=0.1)
+    insitu.export.into(module, made)
+    assert distance(module(torch.from_numpy(x)).detach().numpy(), made.predict(x)) < 1e-5
+    assert module.conv.weight.abs().max() > 0
+    assert torch.equal(module.conv.weight, before) == (scheme == "head")
+
+
 def test_a_state_dict_loads_into_the_module(tmp_path):
     x, y = data(40)
     module, made = mlp(), learner(module=mlp(), classes=None)

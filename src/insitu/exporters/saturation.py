@@ -17,6 +17,7 @@ from insitu.exporters.samples import compared
 from insitu.graph import Graph, Node, evaluate
 from insitu.ops._functions import real
 from insitu.quantizer.columns import usual
+from insitu.quantizer.fold import is_int8
 from insitu.terminal.wording import either
 
 SMALL = np.float32(0.25)  # of the input's range: near its ends int8 values saturate, which the module's do not
@@ -84,10 +85,14 @@ def reason(found: tuple[str, float] | None) -> str:
     )
 
 
-def way_out() -> str:
-    return either(
-        shell="-o FILE.onnx or FILE.tflite has the whole network; insitu train MODEL --precision float learns without "
-        "int8's limits",
-        python='learner.export("net.onnx") writes the network itself; compile(..., precision="float") learns without '
-        "int8's limits",
+def way_out(graph: Graph) -> str:
+    """What writes what a state dict cannot hold."""
+    whole = either(
+        shell="-o FILE.onnx or FILE.tflite has the whole network",
+        python='learner.export("net.onnx") writes the network itself',
     )
+    unlimited = either(
+        shell="insitu train MODEL --precision float learns without int8's limits",
+        python='compile(..., precision="float") learns without int8\'s limits',
+    )
+    return f"{whole}; {unlimited}" if is_int8(graph) else whole

@@ -261,7 +261,7 @@ def check(data: bytes, learner: Learner, options: Options) -> list[str]:
     off = float_distance(graph, written, options.data) if int8 else worst
     if off > FAR:
         what = f"in float, the outputs would be off by {off:.0%} of the largest"
-        raise DataError(what + reason(saturating(graph, options.data)), hint=way_out())
+        raise DataError(what + reason(saturating(graph, options.data)), hint=way_out(graph))
     why = ", because its int8 weights are float in this file and nothing is rounded" if int8 else ""
     near = f"outputs within {off:.0e} of the largest output of the learner's{why}"
     return [f"{near}; computed from the file, Core ML itself runs on Apple only"]

@@ -71,5 +71,5 @@ def _near(graph: Graph, samples) -> Iterator[str]:
     off = unsaturated_distance(graph, samples)
     if off > FAR:
         what = f"a module of these weights would be off by {off:.0%} of the largest output"
-        raise DataError(what + reason(saturating(graph, samples)), hint=way_out())
+        raise DataError(what + reason(saturating(graph, samples)), hint=way_out(graph))
     yield f"a module of these weights computes the learner's outputs within {off:.1%} of the largest"

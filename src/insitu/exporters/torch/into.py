@@ -50,7 +50,7 @@ def into(module: torch.nn.Module, learner) -> torch.nn.Module:
         what = f"the module cannot hold what was learned: its outputs would be off by {off:.0%} of the largest"
         left = f" ({', '.join(back.left)}: computed by the module, not a parameter of it)" if back.left else ""
         why = left or (reason(saturating(graph)) if is_int8(graph) else "")
-        raise DataError(what + why, where=type(module).__name__, hint=way_out())
+        raise DataError(what + why, where=type(module).__name__, hint=way_out(graph))
     return module
 
 

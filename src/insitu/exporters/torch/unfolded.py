@@ -7,12 +7,12 @@ the bias of the batch norm, if there is one, else of the layer. Nothing here wri
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from insitu.errors import DataError
-from insitu.exporters.torch.affines import Affine, Arrays, folded, folded_above, safe, theirs, with_shift
+from insitu.exporters.torch.affines import Affine, Arrays, folded, folded_above, safe, theirs, with_scale, with_shift
 from insitu.exporters.torch.places import Places
 from insitu.exporters.torch.standing import standing
 from insitu.graph import Graph, Node
@@ -93,20 +93,59 @@ def unfolded(places: Places, learned: Graph, layer: Layer) -> Arrays:
     node, w, target = layer.node, layer.weight, layer.bias
     weight, *bias = node.inputs[1:]
     after = _after(places, learned, node)
+    used = _used(layer)
+    scales = {k: v for step in after if _stops(step, used) for k, v in _let_through(places, step).items()}
+    after = [_passing(places, step) if _stops(step, used) else step for step in after]
     for step in after:
         w = SCALED[node.op](w, 1 / safe(step.a), node.attrs)
     w, offset = _without(_before(places, learned, node), node, w)
+    w = _kept_where_stopped(places, layer, after, w)
     carrier = _carrier(after, bool(bias))
     for step in reversed(after if carrier is None else after[carrier + 1 :]):
         target = (target - step.b) / safe(step.a)
     if carrier is None:
-        return {weight.name: w, **({bias[0].name: target - offset} if bias else {})}
+        return scales | {weight.name: w, **({bias[0].name: target - offset} if bias else {})}
     first = places.array(bias[0]) if bias else None
     offset = offset + (0.0 if first is None else first.astype(np.float64))
     for step in after[:carrier]:
         offset = offset * step.a + step.b
     step = after[carrier]
-    return {weight.name: w, **with_shift(places, step.node, step.a, target - step.a * offset)}
+    return scales | {weight.name: w, **with_shift(places, step.node, step.a, target - step.a * offset)}
+
+
+def _channels(layer: Layer) -> np.ndarray:
+    """The output channel of every weight."""
+    numbers = np.arange(layer.node.output.shape[-1])
+    return SCALED[layer.node.op](np.ones_like(layer.weight), numbers, layer.node.attrs).astype(int)
+
+
+def _used(layer: Layer) -> np.ndarray:
+    """The channels that the learned layer has weights for."""
+    count = layer.node.output.shape[-1]
+    return np.bincount(_channels(layer)[layer.weight != 0], minlength=count) > 0
+
+
+def _stops(step: Affine, used: np.ndarray) -> bool:
+    """Is a channel that was learned multiplied by zero here? The last norm of a residual branch often starts there."""
+    return bool(np.any((step.a == 0) & used))
+
+
+def _passing(places: Places, step: Affine) -> Affine:
+    """The same with a scale of one instead of zero."""
+    a = safe(step.a)
+    mean = places.array(step.node.inputs[3]) if step.node.op is batch_norm else None
+    return replace(step, a=a, b=step.b if mean is None else step.b - mean * (a - step.a))
+
+
+def _let_through(places: Places, step: Affine) -> Arrays:
+    return with_scale(places, step.node, safe(step.a))
+
+
+def _kept_where_stopped(places: Places, layer: Layer, after: list[Affine], w: np.ndarray) -> np.ndarray:
+    """The module's own weights of channels that are multiplied by zero: the learned network does not have them."""
+    own, count = places.array(layer.node.inputs[1]), layer.node.output.shape[-1]
+    stopped = np.any([np.broadcast_to(step.a == 0, count) for step in after] or [np.zeros(count, bool)], axis=0)
+    return w if own is None else np.where(stopped[_channels(layer)], own, w)
 
 
 def _carrier(after: list[Affine], bias: bool) -> int | None:
