@@ -262,6 +262,19 @@ def test_shapes_computed_by_the_file_are_numbers_in_the_graph():
     assert ops_of(graph) == ["reshape"] and graph.outputs[0].shape == (2, 12)
 
 
+def test_a_long_signal_is_mirrored_at_its_ends_by_few_pieces():
+    x = random(1, 1, 5000)
+    made = node("Pad", ["x", "pads"], ["y"], mode="reflect")
+    graph = agree(model([made], [("x", x.shape)], arrays=[("pads", np.array([0, 0, 3, 0, 0, 2]))]), x)
+    assert ops_of(graph) == 5 * ["slice"] + ["concat"]  # of five single elements around the signal itself
+
+
+def test_long_ranges_are_gathered_by_one_slice_each():
+    x, index = random(2, 6000), np.r_[100:5000, 0:50]
+    graph = agree(model([node("Gather", ["x", "i"], ["y"], axis=1)], [("x", x.shape)], arrays=[("i", index)]), x)
+    assert ops_of(graph) == ["slice", "slice", "concat"]
+
+
 def test_batch_norm_and_dropout_survive():
     arrays = [(n, np.abs(random(3)) + 0.5) for n in ("scale", "bias", "mean", "var")]
     nodes = [

@@ -70,6 +70,18 @@ def test_an_int8_classifier_that_calibration_saw_positive_only_is_kept():
         replace_head(Model(load(positive(nn.ReLU()), torch.zeros(1, 6))).quantize(x).graph, None)
 
 
+@pytest.mark.parametrize("precision", ["float", "int8"])
+@pytest.mark.parametrize(
+    "end", [[nn.Sigmoid()], [nn.Softmax(-1)], [nn.ReLU(), nn.Softmax(-1)], [nn.ReLU(), nn.Sigmoid()]]
+)
+def test_a_classifier_is_found_in_front_of_its_probabilities_in_both_arithmetics(precision: str, end: list[nn.Module]):
+    module = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3), *end)
+    x = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+    model = Model(load(module, torch.zeros(1, 6)))
+    graph = model.graph if precision == "float" else model.quantize(x).graph
+    assert check(replace_head(graph, 5)).outputs[0].shape == (1, 5)
+
+
 def biasless(precision: str) -> Graph:
     module = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3, bias=False))
     with torch.no_grad():

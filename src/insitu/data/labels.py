@@ -142,6 +142,8 @@ def _way_out(y: np.ndarray, classes: int) -> str:
     """What to do about labels that are no class numbers: if they are few enough, they may be names."""
     more = compiled_for(y.max() + 1) if y.min() >= 0 else "class numbers start at 0"
     different = len(np.unique(y))
+    if classes == 1 and different == 2:
+        return f"{more}; or, for one output that says how likely 1 is: {option(loss='binary_cross_entropy')}"
     if different > max(MANY, len(y) // FEW):
         return f"to learn quantities: {option(loss='mse')}; for classes: {more}"
     if different > classes:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Graph, Type
+from insitu.graph import Graph
 from insitu.graph.classes import word
 from insitu.ops.activation import lut_s8, sigmoid
 from insitu.ops.layout import reshape, transpose
 from insitu.ops.norm import log_softmax, softmax, softmax_s8
 from insitu.ops.quant import dequantize, quantize, requantize_s8
-from insitu.training.head import in_use
+from insitu.training.head import in_use, is_share
 
 Classified = dict[str, float]  # name (or number) of a class -> its probability, the likeliest first
 SAME = {dequantize, quantize, requantize_s8, reshape, transpose}  # the same numbers, in another form
@@ -55,14 +55,9 @@ def last_op(graph: Graph):
         node = graph.producer.get(node.inputs[0].name)
     if node is None:
         return None
-    if node.op is lut_s8 and _is_share(node.output.type):
+    if node.op is lut_s8 and is_share(node.output.type):
         return sigmoid
     return node.op if node.op in (softmax, softmax_s8, log_softmax, sigmoid) else None
-
-
-def _is_share(t: Type) -> bool:
-    """Does this int8 type represent exactly 0 to 1, like the type of a sigmoid?"""
-    return t.quant is not None and t.zero == -128 and t.scale == 1 / 256
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.errors import GraphError
-from insitu.graph import Builder, Graph, Node, Op, Value, build, drop_unused
+from insitu.graph import Builder, Graph, Node, Op, Type, Value, build, drop_unused
 from insitu.graph.classes import fitting
-from insitu.ops.activation import relu, relu6, sigmoid
+from insitu.ops.activation import lut_s8, relu, relu6, sigmoid
 from insitu.ops.conv import conv2d, conv2d_s8
 from insitu.ops.layout import reshape, transpose
 from insitu.ops.linear import linear, linear_s8
@@ -30,6 +30,7 @@ TAILS = {
     mean_s8,
 }  # fmt: skip
 POOLS = {mean, mean_s8}
+PROBABLE = {softmax, log_softmax, softmax_s8, sigmoid, lut_s8}  # as tails, what makes probabilities
 ACTIVATIONS = {relu, relu6}
 HEADS = {linear, linear_s8, conv2d, conv2d_s8}
 HEAD = "head"  # the name of the new classifier
@@ -39,7 +40,7 @@ UNUSED = -1e9  # the bias of a row that no class uses yet: its probability is ex
 def find_head(graph: Graph) -> Node:
     """The layer that is the classifier."""
     node, tail = _before_tail(graph)
-    if node is not None and node.op in ACTIVATIONS and set(tail) & POOLS:
+    if node is not None and node.op in ACTIVATIONS and set(tail) & (POOLS | PROBABLE):
         node = graph.producer.get(node.inputs[0].name)  # SqueezeNet, NiN: a 1x1 convolution, ReLU, the mean of the map
     if len(graph.outputs) != 1:
         what = f"has {len(graph.outputs)} outputs, and a classifier has one"
@@ -53,10 +54,19 @@ def find_head(graph: Graph) -> Node:
 def _before_tail(graph: Graph) -> tuple[Node | None, list[Op]]:
     """What the first output is made of, and the ops that stand behind it."""
     node, tail = graph.producer.get(graph.outputs[0].name), []
-    while node is not None and node.op in TAILS:
+    while node is not None and (node.op in TAILS or _is_int8_sigmoid(node)):
         tail.append(node.op)
         node = graph.producer.get(node.inputs[0].name)
     return node, tail
+
+
+def _is_int8_sigmoid(node: Node) -> bool:
+    return node.op is lut_s8 and is_share(node.output.type)
+
+
+def is_share(t: Type) -> bool:
+    """Does this int8 type represent exactly 0 to 1, like the type of a sigmoid?"""
+    return t.quant is not None and t.zero == -128 and t.scale == 1 / 256
 
 
 def _ways_out(graph: Graph) -> str:

@@ -11,6 +11,7 @@ from insitu.graph import Value
 from insitu.importers.onnx.node import Call, Tensor, axes_of, axis_of, integers, ops
 
 LIMIT = 4096  # pieces that one node may be split into
+MOST = 65536  # elements that one node may pick or pad with
 MOST_VALUES = 1 << 26  # elements that one node may copy a tensor to
 
 
@@ -150,25 +151,34 @@ def cut(x: Value, axis: int, start: int, stop: int, step: int = 1, name: str | N
 
 
 def take(x: Value, axis: int, index: list[int], name: str) -> Value:
-    """x[index] along one axis: one slice if the index is a range, else a concat of slices."""
+    """x[index] along one axis: one slice if the index is a range, else a concat of slices, one for every run."""
     if not index:
         raise Unsupported("the result is empty")
     steps = set(np.diff(index).tolist())
     if len(steps) <= 1 and all(s > 0 for s in steps):
         step = steps.pop() if steps else 1
         return cut(x, axis, index[0], index[-1] + 1, step, name)
-    if len(index) > LIMIT:
-        raise Unsupported(f"picks {len(index):,} pieces, more than {LIMIT:,}")
-    single = {i: cut(x, axis, i, i + 1) for i in sorted(set(index))}
-    return ops.concat(*(single[i] for i in index), axis=axis, name=name)
+    runs = runs_of(index)
+    if len(runs) > LIMIT:
+        raise Unsupported(f"picks {len(runs):,} pieces, more than {LIMIT:,}", hint="cut the model before this op")
+    pieces = {run: cut(x, axis, *run) for run in sorted(set(runs))}
+    return ops.concat(*(pieces[run] for run in runs), axis=axis, name=name)
+
+
+def runs_of(index: list[int]) -> list[tuple[int, int]]:
+    """The index as ranges (start, stop) that follow each other."""
+    ends = [i + 1 for i in range(len(index) - 1) if index[i + 1] != index[i] + 1]
+    return [(index[a], index[b - 1] + 1) for a, b in zip([0, *ends], [*ends, len(index)])]
 
 
 def gather(n: Call) -> Value:
     x, index = n.any(0), n.array(1, "the index of Gather")
     axis = axis_of(n.attr("axis", 0), x.type.rank)
     size = x.shape[axis]
-    if index.dtype.kind not in "iu" or index.size > LIMIT or not ((-size <= index) & (index < size)).all():
+    if index.dtype.kind not in "iu" or not ((-size <= index) & (index < size)).all():
         raise ModelError(f"an index is outside the {size} elements of axis {axis}")
+    if index.size > MOST:
+        raise Unsupported(f"picks {index.size:,} elements, more than {MOST:,}", hint="cut the model before this op")
     taken = take(x, axis, [int(i) % size for i in index.reshape(-1)], n.name)
     return _reshaped(n, taken, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
@@ -222,7 +232,7 @@ def pad(n: Call) -> Value:
 
 def _mirrored(n: Call, x: Value, pads, mode: str) -> Value:
     for axis, (before, after) in enumerate(pads):
-        if max(before, after) > LIMIT or min(before, after) < 0:
+        if max(before, after) > MOST or min(before, after) < 0:
             raise Unsupported(f"{mode} padding of {before}, {after} is not supported")
         if before or after:
             index = np.pad(np.arange(x.shape[axis]), (before, after), mode=mode)  # pyright: ignore
