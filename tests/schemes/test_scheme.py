@@ -9,6 +9,7 @@ from torch import nn
 
 import insitu
 from insitu.importers import load
+from insitu.schemes.ladder import rungs
 from insitu.schemes.layers import layers
 from insitu.schemes.published import PUBLISHED
 from insitu.schemes.scheme import Fraction, Scheme, SchemeError, Update, choose_channels, read_scheme
@@ -132,3 +133,19 @@ def test_every_published_scheme_fits_its_model(shared_models):
         assert sum(u.bias for u in scheme.updates) == biases
         assert [u.layer for u in scheme.updates if u.share] == [body[i].name for i, s in zip(weights, shares) if s]
         assert json.loads(scheme.to_json())["name"] == name
+
+
+def test_a_rung_with_smaller_shares_names_the_one_that_goes_into_the_image(net):
+    shares = next(n for n, step in enumerate(rungs(net)) if 0 < step.share < 1)
+    with pytest.raises(SchemeError, match="does not train in the same way") as e:
+        read_scheme(f"head+ladder:{shares}+full", net)
+    named = e.value.hint.partition('"')[2].strip('"')
+    assert named == f"head+ladder:{shares - 1}+full"
+    assert [low.name for low in read_scheme(named, net).lower] == ["head", f"ladder:{shares - 1}"]
+
+
+@pytest.mark.parametrize("word", ["auto", "auto:ladder", "auto:measured"])
+def test_auto_is_no_part_of_a_sum(net, word):
+    with pytest.raises(SchemeError, match="is chosen alone") as e:
+        read_scheme(f"head+{word}", net)
+    assert "head+ladder:N" in e.value.hint

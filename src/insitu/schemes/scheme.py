@@ -36,14 +36,18 @@ __all__ = ["Scheme", "Update", "choose_channels", "fit", "parse_scheme", "read_s
 
 MOST_RANK = 1_000_000
 MOST_NAME = 200  # characters
+CHOSEN_ALONE = ("auto", "auto:ladder", "auto:measured")  # by whoever compiles: they are no scheme yet
 
 
 def read_scheme(text: str, layers: list[Layer]) -> Scheme:
     """The scheme with this name or in this file, for these layers (in forward order, without the head)."""
+    if text in CHOSEN_ALONE:
+        hint = f"{option(scheme=text)} says which rung fits; then {option(scheme='head+ladder:N')}"
+        raise SchemeError(f"{text} is chosen alone, not as one of several", hint=hint)
     if text.startswith(AUTO):
         return replace(read_scheme(text.removeprefix(AUTO), layers), name=text)
     if "+" in text and not Path(text).is_file():
-        return _together(text, [read_scheme(part, layers) for part in text.split("+")])
+        return _together(text, [read_scheme(part, layers) for part in text.split("+")], layers)
     kind, _, number = text.partition(":")
     if text in PUBLISHED:
         return _published(text, layers)
@@ -55,11 +59,11 @@ def read_scheme(text: str, layers: list[Layer]) -> Scheme:
         return Scheme(text, tuple(WORDS[kind](layers, _count(text, number, kind, layers))))
     if Path(text).is_file():
         return fit(parse_scheme(Path(text).read_text(), Path(text).name), layers)
-    known = "auto, head, full, bias:N, last:N, ladder:N, lora:RANK, a file, or one of: " + ", ".join(PUBLISHED)
-    raise SchemeError(f"unknown scheme {text!r}", hint=known)
+    words = [*CHOSEN_ALONE, "head", "full", "bias:N", "last:N", "ladder:N", "lora:RANK", "a file"]
+    raise SchemeError(f"unknown scheme {text!r}", hint=f"{', '.join(words)}, or one of: {', '.join(PUBLISHED)}")
 
 
-def _together(text: str, found: list[Scheme]) -> Scheme:
+def _together(text: str, found: list[Scheme], layers: list[Layer]) -> Scheme:
     """Several schemes in one program: the largest must contain the others."""
     most = max(found, key=lambda scheme: sum(1 + u.share for u in scheme.updates))
     lower = tuple(scheme for scheme in found if scheme is not most)
@@ -67,9 +71,19 @@ def _together(text: str, found: list[Scheme]) -> Scheme:
         wrong = next((u for u in low.updates if not _contained(u, most)), None)
         if wrong:
             what = f"{low.name} trains {' '.join(str(wrong).split())}, which {most.name} does not train in the same way"
-            hint = "the largest scheme must contain the others; a share of a weight must be the same in all of them"
-            raise SchemeError(what, where=text, hint=hint)
+            raise SchemeError(what, where=text, hint=_way_together(text, low, most, layers))
     return replace(most, name=text, lower=lower)
+
+
+def _way_together(text: str, low: Scheme, most: Scheme, layers: list[Layer]) -> str:
+    """Of rungs that have other shares than the largest: the highest one below that it does contain."""
+    if re.fullmatch(r"ladder:[0-9]+", low.name):
+        steps = rungs(layers)
+        for number in range(int(low.name.partition(":")[2]) - 1, 0, -1):
+            if all(_contained(u, most) for u in climb(layers, number, steps).updates):
+                others = [f"ladder:{number}" if part == low.name else part for part in text.split("+")]
+                return option(scheme="+".join(dict.fromkeys(others)))
+    return "the largest scheme must contain the others; a share of a weight must be the same in all of them"
 
 
 def _contained(u: Update, most: Scheme) -> bool:
