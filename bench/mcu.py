@@ -291,28 +291,42 @@ def lowered_text(found: list[Row]) -> list[str]:
         return []
     words = (
         "The planner spends instructions where that lowers the peak ([streaming.md](streaming.md)). *Without* is the "
-        "same graphs\nplanned without that, with the whole image in memory; they learn the same bytes, and are counted "
+        "same graphs\nplanned without that, with the whole image in memory. Both learn the same bytes, and are counted "
         "on the same core with enough\nSRAM. *By* is what the extra instructions of a step were spent on."
     )
     return [f"## What a smaller arena costs ({LOWERING})", words, markdown(LOWERED_HEAD, map(lowered_cells, rows))]
+
+
+READING = """\
+What one training step and one prediction cost on three cores. For a model of your own:
+
+```sh
+insitu compile model.onnx --board stm32f746 --measure -o build
+```
+
+Instructions (not cycles) and bytes are exact: the firmware runs on an emulated core, and every byte of the linked
+image counts. Batch 1, 10 classes for the three checkpoints, `last:2` for the MLPerf Tiny models. The second step is
+counted: in the first, a head of zeros gives no gradients. KB = 1,000 bytes. `make bench-mcu` (bench/mcu.py) writes
+this page.
+
+How to read the tables:
+
+* **Flags.** Each row names its flags. Without any, a program takes the fewest instructions that fit half of the
+  board's SRAM, or all of it if that is not enough. `--prefer memory` takes the least memory, `--prefer speed` the
+  fewest instructions that fit the board ([streaming.md](streaming.md)).
+* **Parts of the arena.** *input* is the image, or the rows of it that are held; *forward* is the forward part of a
+  step. *inference only* is the arena of a program that only predicts.
+* **State.** If the state is larger than the arena, SRAM has room for two states: a new one is received completely
+  before it replaces the old one. If SRAM is short, or that saves a tenth of it with `--prefer memory`, the state is
+  received *in place*.
+* ***published*** is the Tiny Training Engine on a Cortex-M7, counted in the same way."""
 
 
 def page(found: list[Row], others: dict) -> str:
     first = next((r for r in found if f"{r.model}/{r.scheme}" == LOWERING and r.grad == "s16" and r.fits), None)
     parts = [
         "# Training on a microcontroller, counted",
-        "Written by `make bench-mcu` (bench/mcu.py). One training step and one prediction of the firmware on an "
-        "emulated core: exact\ninstructions (not cycles), every byte of the linked image. Batch 1, 10 classes for "
-        "the three checkpoints, `last:2` for the\nMLPerf Tiny models. The second step is counted: in the first, a "
-        "head of zeros gives no gradients. KB = 1,000 bytes.\nParts of the arena: *input* is the image, or the rows "
-        "of it that are held; *forward* is the forward part of a step. *inference\nonly* is the arena of a program "
-        "that only predicts. *published* is the Tiny Training Engine on a Cortex-M7, counted in\nthe same way. If "
-        "the state is larger than the arena, SRAM has room for two states: a new one is received completely before "
-        "it\nreplaces the old one. If SRAM is short, or that saves a tenth of it with `--prefer memory`, the state is "
-        "received *in place*. Each row names its flags; "
-        "without any, a program\ntakes the fewest instructions that fit half of the board's SRAM, or all of it if that "
-        "is not enough. `--prefer memory` takes the\nleast memory, `--prefer speed` the fewest instructions that fit "
-        "the board ([streaming.md](streaming.md)).",
+        READING,
         "![SRAM and instructions](mcu.svg)",
         markdown(HEAD, [published_cells(), *map(cells, found)]),
         *lowered_text(found),
