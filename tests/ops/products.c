@@ -1,10 +1,12 @@
-/* Products of many sizes (isa/matrix.h), a line each with a hash of their bits: every machine must print the same lines.
+/* Products and sums of rows of many sizes (isa/matrix.h, isa/add_rows.h), a line each with a hash of their bits: every
+ * machine must print the same lines.
  *
  * Arrays are as long as they have to be and no longer, so that a sanitizer finds what is read or written beyond them.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "isa/add_rows.h"
 #include "isa/matrix.h"
 
 static uint32_t seed = 1;
@@ -56,14 +58,33 @@ static void product(const int wide, int32_t rows, int32_t cols, int32_t depth, i
     free(y), free(start), free(a), free(more), free(b);
 }
 
+/* y[cols] of x[rows,cols] */
+static void sum(int32_t rows, int32_t cols)
+{
+    float *y = floats(cols), *x = floats(rows * cols);
+    add_rows_f32(y, x, cols, rows, cols);
+    printf("sum: %d x %d: %016llx\n", (int)rows, (int)cols, (unsigned long long)hash(y, (size_t)cols * sizeof(float)));
+    free(y), free(x);
+}
+
+static void products(int32_t cols, int32_t step)
+{
+    for (int32_t rows = 1; rows < 28; rows += step) {
+        product(1, rows, cols, 9, 1);
+        product(0, rows, cols, 3, 0);
+        product(MATRIX_ENDS, rows, cols, cols % 5 ? 4 : 131, 0);
+    }
+}
+
 int main(void)
 {
-    for (int32_t cols = 1; cols < 60; cols++) {
-        for (int32_t rows = 1; rows < 28; rows += cols % 8 ? 5 : 1) {
-            product(1, rows, cols, 9, 1);
-            product(0, rows, cols, 3, 0);
-            product(MATRIX_ENDS, rows, cols, cols % 5 ? 4 : 131, 0);
-        }
+    for (int32_t cols = 1; cols < 68; cols++) {
+        products(cols, cols % 8 ? 5 : 1);
+        sum(7, cols);
     }
+    products(112, 3); /* seven vectors of sixteen, eight of them, and a part of the ninth */
+    products(128, 3);
+    products(141, 3);
+    sum(3, 141);
     return 0;
 }

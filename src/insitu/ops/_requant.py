@@ -123,11 +123,12 @@ def packed_s8(runs: int = 1):
     return packed
 
 
-PANEL = 48  # outputs whose weights are together in a packed float constant: three vectors of sixteen
+PANEL = 64  # outputs whose weights are together in a packed float constant: four vectors of sixteen
+TURNED = 48  # outputs whose weights are transposed together where memory may be short
 
 
 def packed_f32(w) -> np.ndarray:
-    """w[o, ...] in panels of 48 outputs, each [k][outputs]; the last is only as wide as needed, rounded up to 16."""
+    """w[o, ...] in panels of 64 outputs, each [k][outputs]; the last is only as wide as needed, rounded up to 16."""
     flat = _rounded(w.reshape(w.shape[0], -1), LANES, 1)
     panels = [flat[o : o + PANEL].T.ravel() for o in range(0, flat.shape[0], PANEL)]
     return np.concatenate(panels)
@@ -140,7 +141,7 @@ def turned_panel(outputs: int, taps: int, channels: int) -> tuple[int, int]:
     """
     k = taps * channels
     if k <= (128 if taps == 1 else 256):
-        return min(outputs, PANEL, max(LANES, 4096 // k // LANES * LANES)), k
+        return min(outputs, TURNED, max(LANES, 4096 // k // LANES * LANES)), k
     return min(outputs, 32), min(channels, 128)
 
 

@@ -87,6 +87,12 @@ conv2d = op(
         Case(
             "short rows", (f32(2, 17, 10, 1), f32(18, 10, 4, 1), f32(18)), {"stride": (2, 2), "padding": (5, 4, 1, 1)}
         ),
+        Case("short rows, many", (f32(1, 5, 19, 2), f32(70, 3, 3, 2), f32(70)), {"padding": (1, 1, 1, 1)}),
+        Case(
+            "short rows that fill blocks",
+            (f32(2, 5, 10, 1), f32(64, 3, 4, 1)),
+            {"stride": (2, 2), "padding": (1, 1, 1, 1)},
+        ),
         Case(
             "short rows, dilated", (f32(1, 9, 30, 2), f32(51, 3, 3, 2)), {"dilation": (1, 2), "padding": (1, 1, 2, 2)}
         ),

@@ -63,6 +63,8 @@ conv2d_ends = op(
              {"padding": (2, 2, 3, 2), "lo": 0.0}),
         Case("short rows", (f32(2, 17, 10, 1), f32(50, 10, 4, 1), f32(50), f32(2, 9, 5, 50)),
              {"stride": (2, 2), "padding": (5, 4, 1, 1), "more": True, **RELU6}),
+        Case("short rows, many", (f32(2, 5, 19, 2), f32(70, 3, 3, 2), f32(70), f32(2, 5, 19, 70)),
+             {"padding": SAME, "more": True, **RELU6}),
         Case("wide image", (f32(1, 4, 33, 4), f32(16, 3, 3, 4), f32(16)), {"padding": SAME, "lo": 0.0}),
     ],
 )  # fmt: skip

@@ -61,6 +61,7 @@ avg_pool2d = op(
             "padding counts", (f32(1, 4, 5, 1),),
             {"kernel": (3, 2), "stride": (1, 1), "padding": (1, 1, 1, 0), "count_include_pad": True},
         ),
+        Case("many channels", (f32(1, 3, 4, 70),), {"kernel": (3, 4), "stride": (3, 4)}),
     ],
 )  # fmt: skip
 avg_pool2d.may(stripes=pool_rows)

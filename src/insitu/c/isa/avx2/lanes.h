@@ -8,6 +8,7 @@
 
 #define INSITU_LANES 1
 enum { LANES = 8, MATRIX_ROWS_1 = 8, MATRIX_ROWS_2 = 6, MATRIX_ROWS_3 = 4 };
+#define MATRIX_ROWS_4 0
 typedef __m256 vf;
 typedef __m256i vm;
 

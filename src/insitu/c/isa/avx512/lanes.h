@@ -9,6 +9,7 @@
 
 #define INSITU_LANES 1
 enum { LANES = 16, MATRIX_ROWS_1 = 12, MATRIX_ROWS_2 = 12, MATRIX_ROWS_3 = 8 };
+#define MATRIX_ROWS_4 5
 typedef __m512 vf;
 typedef __mmask16 vm;
 

@@ -32,7 +32,7 @@ ALWAYS_INLINE int matrix_splits(const int P, int32_t rows)
 {
     return P == 12  ? rows == 16
            : P == 6 ? (rows >= 7 && rows <= 10) || rows == 13
-           : P == 5 ? rows == 8
+           : P == 5 ? rows == 6 || rows == 8
            : P == 4 ? rows == 5 || rows == 6 || rows == 9
                     : 0;
 }
@@ -79,11 +79,17 @@ ALWAYS_INLINE void matrix_vectors(const int wide, const int P, const int N, cons
     matrix_next(wide, 1, N, t, p, m);
 }
 
-/* how many vectors of columns are computed at once. A row alone takes more: a sum must wait for itself, not for others */
-ALWAYS_INLINE int32_t matrix_width(int32_t rows, int32_t vectors)
+/* how many vectors of so many columns are computed at once. A row alone takes more: a sum must wait for itself, not for
+ * others. Three, or four where registers allow it and threes would leave one or two over; but half a vector goes with
+ * one or alone (matrix_halves) */
+ALWAYS_INLINE int32_t matrix_width(int32_t rows, int32_t cols)
 {
+    const int32_t vectors = (cols + LANES - 1) / LANES, whole = (cols - 1) % LANES >= LANES / 2;
     if (rows == 1 && vectors >= 4) {
         return vectors >= 6 ? 6 : 4;
+    }
+    if (MATRIX_ROWS_4 && whole && vectors >= 4 && vectors != 5 && vectors % 3) {
+        return 4;
     }
     return vectors == 1 ? 1 : vectors == 2 || vectors == 4 ? 2 : 3;
 }
@@ -122,15 +128,29 @@ ALWAYS_INLINE int matrix_halves(const int wide, matrix_part t, const matrix_shap
 #define matrix_halves(wide, t, m) 0
 #endif
 
+/* all rows by four vectors: a row alone, or blocks of rows none of which is alone unless it must be */
+#if MATRIX_ROWS_4
+ALWAYS_INLINE void matrix_fours(const int wide, const matrix_part *t, const matrix_shape *m)
+{
+    if (m->rows == 1) {
+        matrix_block(wide, 0, 1, 4, t, 0, m);
+    } else {
+        matrix_vectors(wide, MATRIX_ROWS_4, 4, t, m);
+    }
+}
+#else
+#define matrix_fours(wide, t, m) matrix_block(wide, 0, 1, 4, t, 0, m)
+#endif
+
 /* all rows and columns */
 ALWAYS_INLINE void matrix_columns(const int wide, matrix_part t, const matrix_shape *m)
 {
     while (t.j < m->cols && !matrix_halves(wide, t, m)) {
-        const int32_t n = matrix_width(m->rows, (m->cols - t.j + LANES - 1) / LANES);
+        const int32_t n = matrix_width(m->rows, m->cols - t.j);
         t.last = lanes(m->cols - t.j - (n - 1) * LANES);
         switch (n) {
         case 6: matrix_block(wide, 0, 1, 6, &t, 0, m); break;
-        case 4: matrix_block(wide, 0, 1, 4, &t, 0, m); break;
+        case 4: matrix_fours(wide, &t, m); break;
         case 3: matrix_vectors(wide, MATRIX_ROWS_3, 3, &t, m); break;
         case 2: matrix_vectors(wide, MATRIX_ROWS_2, 2, &t, m); break;
         default: matrix_vectors(wide, MATRIX_ROWS_1, 1, &t, m); break;

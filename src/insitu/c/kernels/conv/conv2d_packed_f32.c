@@ -1,5 +1,5 @@
 /* y = min(max(conv2d(x, w, b) + more, lo), hi), where conv2d is that of conv2d_f32, for constant weights of one group,
- * packed at compile time: in panels of 48 outputs (the last only as wide as needed, rounded up to 16), each
+ * packed at compile time: in panels of 64 outputs (the last only as wide as needed, rounded up to 16), each
  * w[k][outputs] with k = (u,v,c), zero-padded in outputs. b and more may be null. Not in place.
  */
 #include "kernels/conv/conv_rows.h"

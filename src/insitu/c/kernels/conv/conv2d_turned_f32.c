@@ -1,6 +1,6 @@
 /* y = min(max(conv2d(x, w, b) + more, lo), hi), where conv2d is that of conv2d_f32, for one group of weights that change:
- * those of 48 outputs are transposed to w[k][outputs] at a time. b and more may be null. Scratch: 4 kh kw c floats for
- * each of these outputs, of which there are at most 48. Not in place.
+ * those of 64 outputs are transposed to w[k][outputs] at a time. b and more may be null. Scratch: 4 kh kw c floats for
+ * each of these outputs, of which there are at most 64. Not in place.
  */
 #include "isa/transpose.h"
 #include "kernels/conv/conv_rows.h"

@@ -1,5 +1,5 @@
 /* y[r,o] = min(max(b[o] + sum over i of w[o,i] x[r,i] + more[r,o], lo), hi) for constant weights, packed at compile
- * time: in panels of 48 outputs (the last only as wide as needed, rounded up to 16), each w[i][outputs], zero-padded in
+ * time: in panels of 64 outputs (the last only as wide as needed, rounded up to 16), each w[i][outputs], zero-padded in
  * outputs. b and more may be null. Not in place.
  */
 #include "kernels.h"

@@ -1,6 +1,6 @@
-/* y[r,o] = min(max(b[o] + sum over i of w[o,i] x[r,i] + more[r,o], lo), hi) for weights that change: those of 48 outputs
+/* y[r,o] = min(max(b[o] + sum over i of w[o,i] x[r,i] + more[r,o], lo), hi) for weights that change: those of 64 outputs
  * are transposed to w[i][outputs] at a time. b and more may be null. Scratch: i floats for each of these outputs, of
- * which there are at most 48. Not in place.
+ * which there are at most 64. Not in place.
  */
 #include "isa/transpose.h"
 #include "kernels.h"

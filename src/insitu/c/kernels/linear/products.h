@@ -15,7 +15,7 @@ typedef struct {
     int32_t rows, cols, depth, y_row, start_row, a_row, a_next, b_row;
 } matrix_shape;
 
-enum { PANEL = 48 }; /* outputs whose weights are packed or transposed together */
+enum { PANEL = 64 }; /* outputs whose weights are packed or transposed together */
 
 /* a and b of one of several products that are summed in order; b is s8 if the function says so */
 typedef struct {

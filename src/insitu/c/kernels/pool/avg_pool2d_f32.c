@@ -1,7 +1,7 @@
 /* y[n,i,j,c] = the mean of the window's taps that lie on x; with count_pad the padding counts, as zeros.
  * Every window has a tap on x. Not in place.
  */
-#include "isa/primitives.h"
+#include "isa/add_rows.h"
 #include "kernels.h"
 
 static void window(float *y, const float *x, const conv2d_shape *s, int32_t count_pad, int32_t r0, int32_t q0)
@@ -13,9 +13,7 @@ static void window(float *y, const float *x, const conv2d_shape *s, int32_t coun
         y[c] = 0.0f;
     }
     for (int32_t u = rows.first; u < rows.last; u++) {
-        for (int32_t v = cols.first; v < cols.last; v++) {
-            axpy_f32(y, x + ((r0 + u) * s->w + q0 + v) * s->c, 1.0f, s->c);
-        }
+        add_rows_f32(y, x + ((r0 + u) * s->w + q0 + cols.first) * s->c, s->c, cols.last - cols.first, s->c);
     }
     for (int32_t c = 0; c < s->c; c++) {
         y[c] /= count;

@@ -1,4 +1,5 @@
 /* y[o,i] = sum over r of x[outer(o) + step(r) + i]: see reduce_shape. Not in place. */
+#include "isa/add_rows.h"
 #include "isa/primitives.h"
 #include "kernels.h"
 
@@ -13,8 +14,11 @@ void sum_reduce_f32(float *y, const float *x, const reduce_shape *s)
         for (int32_t i = 0; i < s->inner; i++) {
             y[i] = 0.0f;
         }
-        for (int32_t r = 0; r < s->reduce; r++) {
-            axpy_f32(y, from + (s->reduce_at ? s->reduce_at[r] : r * s->inner), 1.0f, s->inner);
+        if (!s->reduce_at) {
+            add_rows_f32(y, from, s->inner, s->reduce, s->inner);
+        }
+        for (int32_t r = 0; s->reduce_at && r < s->reduce; r++) {
+            add_rows_f32(y, from + s->reduce_at[r], 0, 1, s->inner);
         }
     }
 }
