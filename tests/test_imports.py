@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,14 @@ def test_every_public_name_is_found_when_it_is_used():
     assert insitu.graph.parse.__module__.startswith("insitu.graph")
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
         insitu.colour  # noqa: B018
+
+
+@pytest.mark.parametrize("name", insitu.__all__)
+def test_help_says_what_every_public_name_and_its_methods_are_for(name):
+    found = getattr(insitu, name)
+    assert name in re.findall(r"\w+", insitu.__doc__), "help(insitu) names it"
+    assert found.__doc__ and not found.__doc__.startswith(f"{name}("), "not only the fields of a dataclass"
+    homes = [c for c in found.__mro__ if c.__module__.startswith("insitu.")] if isinstance(found, type) else []
+    members = [getattr(found, m) for home in homes for m in vars(home) if not m.startswith("_")]
+    told = [m for m in members if callable(m) or isinstance(m, (property, cached_property))]
+    assert [m for m in told if not m.__doc__] == []

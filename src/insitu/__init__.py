@@ -1,7 +1,28 @@
-"""insitu trains neural networks where their data is. This is the whole public interface.
+"""Train neural networks where their data is: a compiler from your model to plain C99.
 
-Each name is imported on first use, so `import insitu` is cheap if only part of it is needed. First of all the command
-says what Ctrl-C means from here on.
+    import insitu
+
+    learner = insitu.compile("model.onnx", data=x, classes=["rest", "wave"])  # a C program that trains the model
+    print(learner.fit(x, y))                         # runs it here; finds rates and epochs by itself
+    print(learner.classify(x[:1], top=1))
+    learner.save("learned.insitu")                   # insitu.open("learned.insitu") goes on
+
+    with learner.on("emulator", board="nrf52840") as board:    # the same bytes, in a board's firmware
+        print(board.evaluate(x, y))
+        board.write("build")                         # the folder with that firmware
+
+a model               load(path) -> Model: predict, classify, quantize, save
+a model that learns   compile(model) -> Learner: fit, partial_fit, classify, evaluate, save, on, write; open(file),
+                      open_folder(folder) on a board; fit returns a History; prove(model) checks its gradients
+settings              Recipe: loss, optimizer, batch, ...
+samples               arrays, files and folders; Samples, split, Augment
+raw input             Transform (images), Audio, Motion: the program takes what the sensor gives
+a life                learner.keep(folder) -> Life, on a board BoardLife; When it may learn; Rehearsed: what a bout did
+inside                Graph, Type: insitu.load("model.onnx").graph; stages are modules: insitu.graph, insitu.export, ...
+what goes wrong       Error, which says what, where and what to do. ArgumentError, BoardError, BudgetError, DataError,
+                      DeviceError, GraphError, ModelError and its Unsupported, SchemeError, ToolError; LearningWarning
+
+On the command line: `insitu --help`.
 """
 
 from __future__ import annotations
@@ -9,7 +30,7 @@ from __future__ import annotations
 from insitu.terminal import starting
 
 if starting.is_command():
-    starting.begin()
+    starting.begin()  # first of all: what Ctrl-C means from here on
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -94,6 +115,7 @@ STAGES = {"export": "exporters"}  # a stage under another name: insitu.export.in
 
 
 def __getattr__(name: str) -> Any:
+    """Each name is imported on first use, so `import insitu` is cheap if only part of it is needed."""
     if name in STAGES:
         found = import_module(f"insitu.{STAGES[name]}")
     elif name in HOMES:

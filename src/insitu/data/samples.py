@@ -16,6 +16,8 @@ from insitu.terminal.wording import either
 
 @dataclass(frozen=True, eq=False)
 class Samples:
+    """Samples of a data set, with their labels: what reading a file or a folder gives, and what `split` divides."""
+
     inputs: tuple[np.ndarray, ...]  # one array per input of the graph, samples along the first axis
     labels: np.ndarray | None = None
     names: tuple[str, ...] = ()  # of the classes, if the data has names for them
@@ -34,6 +36,7 @@ class Samples:
         return replace(self, inputs=tuple(x[which] for x in self.inputs), labels=labels, files=files)
 
     def head(self, count: int) -> Samples:
+        """The first so many."""
         return self.take(slice(count))
 
 

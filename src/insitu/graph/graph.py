@@ -92,6 +92,8 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
+    """A network as ops in order of execution. `print(graph)` shows its text; `insitu.graph.parse` reads that."""
+
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
@@ -119,10 +121,12 @@ class Graph:
 
     @cached_property
     def producer(self) -> dict[str, Node]:
+        """Value -> the node that makes it."""
         return {v.name: node for node in self.nodes for v in node.outputs}
 
     @cached_property
     def users(self) -> dict[str, tuple[Node, ...]]:
+        """Value -> the nodes that read it."""
         found: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in node.reads:
@@ -130,9 +134,11 @@ class Graph:
         return {k: tuple(v) for k, v in found.items()}
 
     def constant(self, value: Value) -> np.ndarray | None:
+        """The array of a constant; None for any other value."""
         return self.constants.get(value.name)
 
     def with_notes(self, *notes: str) -> Graph:
+        """The same graph, with more to say about it."""
         return replace(self, notes=(*self.notes, *notes))
 
     @property

@@ -68,6 +68,8 @@ def quant(scale, zero: int = 0, axis: int | None = None) -> Quant:
 
 @dataclass(frozen=True)
 class Type:
+    """What a value is: its dtype, its shape, and for integers how they stand for real numbers."""
+
     dtype: str
     shape: tuple[int, ...] = ()
     quant: Quant | None = None
@@ -78,6 +80,7 @@ class Type:
 
     @property
     def rank(self) -> int:
+        """Number of axes."""
         return len(self.shape)
 
     @cached_property
@@ -87,14 +90,17 @@ class Type:
 
     @cached_property
     def bytes(self) -> int:
+        """Memory of all elements."""
         return self.size * self.numpy.itemsize
 
     @property
     def numpy(self) -> np.dtype:
+        """The dtype of its arrays in numpy."""
         return np.dtype(DTYPES[self.dtype][0])
 
     @property
     def ctype(self) -> str:
+        """The type of its elements in C."""
         return DTYPES[self.dtype][1]
 
     @property
@@ -128,12 +134,15 @@ class Type:
 
     @property
     def zero(self) -> int:
+        """The integer that stands for 0; 0 without quantisation."""
         return self.quant.zero if self.quant else 0
 
     def with_shape(self, *shape: int) -> Type:
+        """The same with another shape."""
         return replace(self, shape=tuple(shape))
 
     def with_dtype(self, dtype: str, quant: Quant | None = None) -> Type:
+        """The same shape with another dtype."""
         return Type(dtype, self.shape, quant)
 
     def __str__(self) -> str:

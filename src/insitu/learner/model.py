@@ -47,6 +47,7 @@ class Model:
 
     @property
     def is_int8(self) -> bool:
+        """Is any of its layers computed in int8?"""
         return any(node.op.kind == "int8" for node in self.graph.nodes)
 
     def predict(self, *inputs: Any) -> Any:
@@ -92,6 +93,7 @@ class Model:
         return emit_program(plan(replace(graph, by_rows=graph.inputs[0].name if rows else "")), prefix)
 
     def save(self, path: str | Path) -> Path:
+        """Write the model to a file that `insitu.load` reads."""
         return save_graph(self.graph, path)
 
     def __getstate__(self) -> dict[str, Graph]:

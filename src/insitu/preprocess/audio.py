@@ -59,18 +59,22 @@ class Audio:
 
     @property
     def window(self) -> int:
+        """Samples of sound in a frame."""
         return round(self.rate * self.window_ms / 1000)
 
     @property
     def rows(self) -> int:
+        """Hops in a clip; its sound arrives as so many rows."""
         return int(round(self.rate * self.seconds) // max(self.hop, 1))
 
     @property
     def frames(self) -> int:
+        """Rows of features in a clip."""
         return (self.rows * self.hop - self.window) // max(self.hop, 1) + 1
 
     @property
     def features(self) -> int:
+        """Numbers in a frame: coefficients, or bands without them."""
         return self.coefficients or self.bands
 
     @property
@@ -81,6 +85,7 @@ class Audio:
 
     @property
     def input(self) -> Type:
+        """What the program takes: int16 sound."""
         return Type("s16", (1, self.rows, self.hop, 1))
 
     def applied_to(self, graph: Graph) -> Graph:

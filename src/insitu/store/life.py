@@ -160,6 +160,7 @@ class Life:
         return k
 
     def word(self, k: int) -> str:
+        """The name of class k."""
         return word(self.learner.names, k)
 
     def _mean(self, label: int, features: np.ndarray) -> None:

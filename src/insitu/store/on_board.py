@@ -89,15 +89,18 @@ class BoardLife:
         return any(r.id == id for r in self.board.records())
 
     def asks(self, n: int = 1) -> list[int]:
+        """The ids whose label would help most."""
         return self.board.asks(whole(n, "how many"))
 
     # classes ----------------------------------------------------------------------------------
 
     def add_class(self, name: str) -> int:
+        """Take a free row of the head for a new class; returns its number."""
         note_missing_on(self.board)
         return self.board.add_class(name)
 
     def forget(self, name: str | int) -> int:
+        """Drop a class and all its samples; returns how many they were."""
         number = self.board.number(name)
         dropped = self.board.forget(name)
         self._shown = {id: one for id, one in self._shown.items() if one.label != number}
@@ -155,6 +158,7 @@ class BoardLife:
     # telling ----------------------------------------------------------------------------------
 
     def drift(self) -> float:
+        """How far what is seen now is from the first 64 samples; from 0.5 on, collect labels."""
         return float(self.board.statistics()["drift"])
 
     def statistics(self) -> dict[str, Any]:
@@ -162,6 +166,7 @@ class BoardLife:
         return {**self.board.statistics(), "classes": self.board.class_statistics()}
 
     def checkpoint(self) -> None:
+        """Write a checkpoint: what was learned and counted survives the power."""
         self.board.checkpoint()
 
 
