@@ -100,6 +100,19 @@ def test_the_command_shows_them_and_its_folder_keeps_them(folder, capsys):
     assert json.loads(capsys.readouterr().out)["choices"] == kept
 
 
+def test_a_run_shows_one_count_of_its_own_program(folder, capsys):
+    """`insitu run` counted the first step, of a new head's zeros, and showed the count of another one below it."""
+    assert main(["compile", str(folder / "net.insitu"), *OPTIONS, "-o", str(folder / "ran")]) == 0
+    capsys.readouterr()
+    assert main(["run", str(folder / "ran"), "--steps", "3", "--json"]) == 0
+    ran = json.loads(capsys.readouterr().out)
+    (chosen,) = (each for each in ran["choices"] if each["chosen"])
+    counted = {verb: ran[f"{verb}_instructions"] for verb in ("train_step", "predict")}
+    assert chosen["instructions"] == counted and chosen["counted"]
+    compiled = next(each for each in read_manifest(folder / "ran").figures["choices"] if each["chosen"])["instructions"]
+    assert counted["train_step"] == pytest.approx(compiled["train_step"], rel=0.002)
+
+
 @pytest.mark.parametrize("damaged", [3, [1], [{"name": "x"}], {"a": 1}])
 def test_a_damaged_list_is_refused(damaged):
     with pytest.raises(ValueError, match="choices are damaged"):

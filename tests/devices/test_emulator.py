@@ -123,6 +123,17 @@ def test_less_memory_than_the_firmware_takes_is_seen_at_once():
         emulate(firmware(), sram=4096)
 
 
+def test_the_count_of_a_function_is_that_of_its_dearest_call():
+    """Not of the first one: gradients of zero take less."""
+    one, two = (emulate(firmware("conv", "M4")) for _ in range(2))
+    x, label, rate = steps("conv", 1)[0]
+    blank = (np.zeros_like(x), label, rate)
+    each = [sum(one.measure("train_step", *given)[1].values()) for given in (blank, (x, label, rate), blank)]
+    for given in (blank, (x, label, rate), blank):
+        two.run("train_step", *given)
+    assert each[0] < each[1] and sum(two.counted()["train_step"].values()) == max(each)
+
+
 def test_counts_repeat_and_belong_to_layers():
     device = emulate(firmware("conv", "M4"))
     inputs = steps("conv", 1)[0]

@@ -157,7 +157,7 @@ def test_batches_that_the_program_does_not_take_are_refused(device):
         device.train(Updates(samples(), [0, 1, 2, 3], RATES, batch=2))
 
 
-def test_who_counts_knows_the_first_call_of_each_function(device):
+def test_who_counts_knows_each_function(device):
     counter = device.counter
     if counter is None:
         pytest.skip("nothing counts instructions here")

@@ -32,6 +32,14 @@ class Choice:
         return {**vars(self), "instructions": dict(self.instructions)}
 
 
+def as_counted(found: list[dict] | None, layers: Mapping[str, Mapping[str, int]]) -> list[dict]:
+    """The same choices with what was counted of the program that ran: verb -> layer -> instructions."""
+    totals = {verb: sum(each.values()) for verb, each in layers.items()}
+    ran = next((each for each in found or () if each["chosen"]), {"instructions": {}})["instructions"]
+    here = {"instructions": {verb: totals.get(verb, count) for verb, count in ran.items()}, "counted": True}
+    return [{**each, **here} if each["instructions"] == ran else each for each in found or ()]
+
+
 def checked_choices(found: object) -> None:
     """Raise a ValueError if `found`, read from a file, is neither None nor a list of choices as JSON."""
     try:

@@ -61,12 +61,17 @@ class Counter(Protocol):
         ...
 
     def counted(self) -> dict[str, dict[str, int]]:
-        """Verb -> layer -> instructions: of the first call of each verb, or of the last measured one."""
+        """Verb -> layer -> instructions: of the call of each verb that took most, or of the last measured one."""
         ...
 
     def stack_bytes(self) -> int:
         """The maximum depth of the stack."""
         ...
+
+
+def more_of(known: dict[str, int] | None, found: dict[str, int]) -> dict[str, int]:
+    """The instructions of the call that took more, by layer."""
+    return known if known and sum(known.values()) >= sum(found.values()) else found
 
 
 class Device(Protocol):

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 
 from insitu.boards import Board
 from insitu.deploy import IN_PLACE
-from insitu.deploy.choices import choices_table
+from insitu.deploy.choices import as_counted, choices_table
 from insitu.deploy.lowering import lowering_rows, lowering_table
 from insitu.devices.device import Arrays
+from insitu.devices.qemu import WHOLE
+from insitu.devices.rungs import RungCounter
 from insitu.errors import BoardError
 from insitu.learner import History, Learner
 from insitu.planner.spent import spent_text
@@ -86,7 +88,8 @@ class BoardRun:
     def _cost(self, verb: str) -> str:
         count, board = self.instructions[verb], self.board
         energy = board.millijoules(count)
-        words = f"{count:,} instructions, about {board.milliseconds(count):.1f} ms at one per cycle"
+        line = " and those of the protocol" if WHOLE in self.layers[verb] else ""
+        words = f"{count:,} instructions{line}, about {board.milliseconds(count):.1f} ms at one per cycle"
         return words if energy is None else f"{words}, {energy:.2f} mJ"
 
     def _layers(self) -> list[str]:
@@ -94,7 +97,7 @@ class BoardRun:
         most = sorted(named.items(), key=lambda item: -item[1])[:LAYERS]
         total = sum(named.values()) or 1
         rows = [(name, f"{count:,}", f"{count / total:.1%}") for name, count in most]
-        return [table(("most of it", "instructions", "share"), rows)] if rows else []
+        return [table(("most of it", "instructions", "share"), rows)] if len(rows) > 1 else []
 
 
 def _epochs(history: History) -> list[str]:
@@ -110,10 +113,11 @@ def board_run(learner: Learner, history: History, sample: Arrays, before: float 
     if counter:
         counter.measure("predict", *sample)
     name, board, figures = described(learner)
-    return BoardRun(
-        name, board, figures, history, before, after, counter.counted() if counter else {},
-        counter.stack_bytes() if counter else None, learner.device.counters(),
-    )  # fmt: skip
+    layers = counter.counted() if counter else {}
+    if counter and not (isinstance(counter, RungCounter) or WHOLE in layers["predict"]):
+        figures = {**figures, "choices": as_counted(figures.get("choices"), layers)}
+    return BoardRun(name, board, figures, history, before, after, layers, counter.stack_bytes() if counter else None,
+                    learner.device.counters())  # fmt: skip
 
 
 def described(learner: Learner) -> tuple[str, Board, dict]:
