@@ -12,6 +12,7 @@ from insitu.graph.file import SUFFIX
 from insitu.graph.file import read as read_graph
 from insitu.importers.foreign import refused
 from insitu.importers.sizes import Shapes, shapes_of
+from insitu.terminal.wording import either
 
 SPANS = {"Conv1d": ", 128", "Conv2d": ", 32, 32"}  # a window of 128 readings, a photo of 32x32
 
@@ -26,6 +27,9 @@ def load(source, example=None, *, batch: int = 1) -> Graph:
     if isinstance(source, str | Path):
         return check(_load_file(Path(source), batch, shapes_of(example)))
     kind = _object_kind(source)
+    if type(source).__name__ == "Learner":
+        hint = 'insitu.compile(learner, ...) links it for a board; learner.save("learned.insitu") keeps it'
+        raise ModelError("is a learner, not a model", hint=hint)
     if kind is None:
         raise ModelError(f"cannot load a {type(source).__name__}", hint="give a path, a torch module or a Keras model")
     return check(OBJECTS[kind](source, example, batch))
@@ -33,6 +37,9 @@ def load(source, example=None, *, batch: int = 1) -> Graph:
 
 def _load_file(path: Path, batch: int, examples: Shapes) -> Graph:
     check_source(path)
+    if (path / "insitu.json").is_file():
+        how = either(shell=f"insitu run {path}", python=f'insitu.open("{path}")')
+        raise ModelError("is a board's folder, not a model file", where=str(path), hint=f"{how} runs its program")
     if not path.is_file():
         path = _from_zoo(str(path))
     reader = FILES.get(path.suffix.lower())

@@ -234,7 +234,9 @@ def open(source: str | Path) -> Learner:
 
         return open_folder(path)
     if path.suffix.lower() != SUFFIX:
-        models = either(shell=made_by(), python="insitu.load(...) opens models")
+        models = either(
+            shell=made_by(), python="insitu.load(...) opens models, insitu.compile(...) makes learners of them"
+        )
         raise DataError(f"unknown kind of learner {path.suffix!r}", where=str(source),
                         hint=f"a {SUFFIX} file that was saved; {models}")  # fmt: skip
     return open_learner(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from insitu.pipeline.network import (
 )
 from insitu.pipeline.notes import prototypes_note, say_notes
 from insitu.pipeline.recipes import bare, settings_of, without_softmax
+from insitu.pipeline.reopened import learner_of, reopened
 from insitu.preprocess import Audio, Motion, Transform
 from insitu.quantizer.fold import is_int8
 from insitu.quantizer.untrained import is_untrained
@@ -51,7 +53,8 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
             class_cost: float | None = None) -> Learner:  # fmt: skip
     """A learner on the host: `fit`, `evaluate`, `predict`, and the C program behind them.
 
-    model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph
+    model       a path, a torch module (with `example`), a Keras model, an insitu Model or Graph. A learner or its file
+                stays what it is: it gets another scheme, or is linked for a board, and goes on from what it learned
     classes     the classes of the new head: their names, or how many. None: those of labelled `data`, if the model does
                 not know them; else the model's own classifier stays, in float
     data        samples, to calibrate a float model for int8 and for head_init="prototypes"
@@ -90,6 +93,11 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     check_arithmetic(head, "head")
     sram, flash, kept = byte_count(sram, "sram"), byte_count(flash, "flash"), byte_count(store, "store")
     limits = limits_of(board, sram, flash, prefer, kept, store_rule, class_cost)
+    if learner := learner_of(copy(model) if isinstance(model, Learner) else model):
+        given = {"example": example, "classes": classes, "precision": precision, "batch": batch, "head": head,
+                 "head_after": head_after, "head_init": head_init, "rounding": rounding, "transform": transform,
+                 "dump": dump}  # fmt: skip
+        return reopened(learner, scheme, limits, recipe, max_classes, given)
     settings = settings_of(model, recipe, precision, batch, limits)
     targets = has_targets(settings.recipe)
     with stage("reading the model"):

@@ -7,11 +7,9 @@ from typing import Any
 
 from insitu.data import as_samples
 from insitu.deploy.folder import is_folder
-from insitu.graph.file import is_learner
-from insitu.learner import Learner
-from insitu.learner.file import open_learner
 from insitu.learner.learned import learned_model
 from insitu.pipeline.network import example_of, has_statistics, head_of, load, new_head, to_precision
+from insitu.pipeline.reopened import learner_of
 from insitu.proof import Certificate, certify, drawn
 from insitu.proof.folder import prove_folder
 from insitu.proof.learned import prove_learner
@@ -51,10 +49,3 @@ def prove(model: Any, *, example: Any = None, classes: int | None = None, data: 
     g = integer_head(g) if head == "int8" else g
     parts = Parts(g, read_scheme(scheme, trainable(g)), recipe, batch, has_statistics(g), head_of(g))
     return certify(parts, samples, scheme, steps, seed)
-
-
-def learner_of(model: Any) -> Learner | None:
-    """The learner that this is, or that this file holds."""
-    if isinstance(model, str | Path) and is_learner(model):
-        return open_learner(model)
-    return model if isinstance(model, Learner) else None
