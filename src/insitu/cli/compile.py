@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from insitu.cli.groups import Groups
-from insitu.cli.model import add_model, add_shape, loaded
+from insitu.cli.model import add_model, add_shape, loaded, taking
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import amount, audio, classes, count, height_width, index, motion, numbers, size, target_folder
 from insitu.graph.classes import listed
@@ -220,7 +220,7 @@ def build(arguments, data: str | None, schemes: bool = False):
 
     if is_learner(arguments.model):
         return reopen(arguments, data, schemes)
-    graph = loaded(arguments, pipeline.load)
+    graph = taking(loaded(arguments, pipeline.load), arguments.pixels)
     transform = transform_of(arguments, graph)
     graph = transform.applied_to(graph) if transform else graph
     samples = read_data(arguments, graph, data, targets=has_targets(recipe(arguments))) if data else None

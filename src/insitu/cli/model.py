@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from insitu.cli.values import shape
 from insitu.errors import ModelError
+from insitu.graph import Graph
 
 FILES = ".onnx, .tflite, .pt2, .keras, .pkl or .insitu"
 
@@ -22,6 +24,11 @@ def add_shape(group) -> None:
     """Add --shape to a parser or a group of its options."""
     words = "one sample's shape in the file's own order of axes, where the file leaves sizes open: 3x224x224"
     group.add_argument("--shape", type=shape, metavar="AxBxC", help=words)
+
+
+def taking(graph: Graph, pixels: tuple[float, float] | None) -> Graph:
+    """The graph; it remembers the range of pixels that it was given on the command line."""
+    return replace(graph, pixels=pixels) if pixels else graph
 
 
 def loaded(arguments, load: Callable[..., Any], **more) -> Any:

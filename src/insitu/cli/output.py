@@ -50,7 +50,10 @@ def add_data(parser, required: bool = True, help: str = ".npz, .npy, .csv, or a 
     add_label(parser)
     parser.add_argument("--samples", type=count, metavar="N", help="take the first N samples only")
     parser.add_argument(
-        "--pixels", type=pixels, default=(0.0, 1.0), metavar="LO:HI", help="scale pixels 0..255 to this range (0:1)"
+        "--pixels",
+        type=pixels,
+        metavar="LO:HI",
+        help="scale pixels 0..255 to this range (the one that the model or learner says it takes, else 0:1)",
     )
 
 

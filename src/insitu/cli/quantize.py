@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from insitu.cli.model import add_model, add_shape, loaded
+from insitu.cli.model import add_model, add_shape, loaded, taking
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import count, model_file
 from insitu.data import Samples, fit, read_held_out
@@ -38,6 +38,7 @@ def arguments(parser) -> None:
 
 def run(arguments) -> int:
     model = loaded(arguments, load)
+    model = Model(taking(model.graph, arguments.pixels))
     target = arguments.output or Path(arguments.model).with_suffix(".insitu")
     if target.exists() and target.samefile(arguments.model):
         raise ModelError("would be overwritten by its own result", where=str(target), hint="-o FILE")

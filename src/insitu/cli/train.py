@@ -187,8 +187,8 @@ def _augment(learner, arguments):
     from insitu.data.augment import Augment
     from insitu.data.source import source_of
 
-    camera = source_of(learner.graphs["predict"]).camera
-    return Augment(bounds=arguments.pixels, camera=camera) if arguments.augment else None
+    taken = source_of(learner.graphs["predict"])
+    return Augment(bounds=arguments.pixels or taken.pixels, camera=taken.camera) if arguments.augment else None
 
 
 def summary(history) -> dict:

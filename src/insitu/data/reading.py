@@ -35,6 +35,7 @@ from insitu.errors import DataError
 from insitu.files import check_arrays, check_source
 from insitu.graph import Graph, Value
 from insitu.graph.classes import checked
+from insitu.graph.source import UNIT
 
 INPUT_STEMS = ("x", "data", "images", "inputs")
 LABEL_STEMS = ("y", "labels", "label", "targets")
@@ -51,7 +52,7 @@ DAMAGED = (OSError, ValueError, LookupError, EOFError, csv.Error, zipfile.BadZip
 class Reading:
     """How a file is read."""
 
-    pixels: tuple[float, float] = (0.0, 1.0)  # the range that pixels 0..255 are scaled to
+    pixels: tuple[float, float] = UNIT  # the range that pixels 0..255 are scaled to
     part: str = "train"  # or "test": which part of an .npz that has both
     targets: bool | tuple[str, ...] = False  # labels are not classes but the outputs to learn: columns of these names
     every: bool | None = None  # is a line that lacks a value an error? None: unless it is to learn from
@@ -64,11 +65,12 @@ class Reading:
         return "" if every else "not learned" if self.part == "train" else "left out"
 
 
-def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] = (0.0, 1.0), part: str = "train",
+def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] | None = None, part: str = "train",
                  targets: bool | tuple[str, ...] = False, every: bool | None = None,
                  label: str = "") -> Samples:  # fmt: skip
     """The samples of a file or folder, shaped and typed for the graph's inputs.
 
+    pixels      the range that pixels 0..255 are scaled to; None: the one that the graph takes
     every       is a line of a table that lacks a value an error? None: unless it is to learn from
     label       the column of a table that is the label; "": by its heading, or the last one
     """
@@ -82,7 +84,7 @@ def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] 
             f"unknown kind of data {path.suffix!r}", where=str(path), hint=", ".join(READERS) + ", or a folder"
         )
     try:
-        samples = reader(path, graph, Reading(pixels, part, targets, every, label))
+        samples = reader(path, graph, Reading(pixels or source_of(graph).pixels, part, targets, every, label))
     except DAMAGED as e:
         raise DataError(f"cannot be read: {e}", where=str(path)) from e
     return counted(samples, str(path))

@@ -39,13 +39,14 @@ from insitu.graph import Graph, Value
 
 
 def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ...] = False,
-               pixels: tuple[float, float] = (0.0, 1.0), part: str = "train",
+               pixels: tuple[float, float] | None = None, part: str = "train",
                every: bool | None = None, label: str = "") -> Samples:  # fmt: skip
     """Checked samples for this graph, with labels if there are any.
 
     With `targets`, the labels are not classes but the outputs to learn; names are those of a table's columns. `part`
     chooses between the training samples and the test samples of a file that has both. `every`: a line that lacks a
-    value is an error; by default it is, unless it is to learn from. `label` is the name of a table's column of labels.
+    value is an error; by default it is, unless it is to learn from. `pixels`: those of images are scaled to this
+    range, by default to the one that the graph takes. `label` is the name of a table's column of labels.
     """
     if isinstance(data, str | Path):
         found = read_samples(data, graph, pixels=pixels, part=part, targets=targets, every=every, label=label)

@@ -23,7 +23,7 @@ from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
 from insitu.graph import Graph, Type, Value
 from insitu.graph.classes import checked as checked_names
-from insitu.graph.source import Source
+from insitu.graph.source import UNIT, Source
 from insitu.graph.types import Quant
 from insitu.ops.pixels import CAMERAS
 from insitu.planner.changes.stripes.node import unrolled
@@ -160,7 +160,11 @@ def _source(found: dict | None) -> Source | None:
     overlap = found.get("overlap", Source.overlap)  # older folders do not say
     if not isinstance(overlap, int | float) or not 0 <= overlap < 1:
         raise ValueError(f"overlap is {overlap!r}")
-    return Source(None if found["rate"] is None else _count(found, "rate", 1), found["camera"], overlap)
+    low, high = found.get("pixels", UNIT)
+    if not -1e6 < low < high < 1e6:
+        raise ValueError(f"pixels are {low!r} to {high!r}")
+    rate = None if found["rate"] is None else _count(found, "rate", 1)
+    return Source(rate, found["camera"], overlap, (float(low), float(high)))
 
 
 def _scheme(found: dict) -> str:

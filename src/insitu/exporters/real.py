@@ -36,7 +36,7 @@ def real_graph(graph: Graph, *, saturated: bool = True) -> Graph:
 
     Not `saturated`: values go on where int8 ends, as in a module of these weights.
     """
-    builder = Builder(graph.name, graph.classes, graph.columns)
+    builder = Builder(graph.name, graph.classes, graph.columns, graph.pixels)
     builder.notes = list(graph.notes)
     made: dict[str, Value] = {}
     with build(builder):

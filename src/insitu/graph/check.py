@@ -78,6 +78,8 @@ def _check_definitions(graph: Graph) -> None:
             raise GraphError("is an output that nothing defines", where=f"%{v.name}")
     checked(graph.classes)
     checked(graph.columns, "column")
+    if graph.pixels and not -1e6 < graph.pixels[0] < graph.pixels[1] < 1e6:
+        raise GraphError(f"takes pixels of {graph.pixels[0]:g} to {graph.pixels[1]:g}", where=graph.name)
     for name, new in graph.updates.items():
         if name not in graph.state or graph.state[name].shape != new.shape:
             raise GraphError(f"cannot become {new}: it is not state, or has another shape", where=f"%{name}")

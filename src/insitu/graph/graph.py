@@ -107,6 +107,7 @@ class Graph:
     by_rows: str = ""  # the input that arrives row by row and is never held whole
     classes: tuple[str, ...] = ()  # the names of the classes that the first output scores, if they are known
     columns: tuple[str, ...] = ()  # the names of the first input's columns, if tables are matched by them
+    pixels: tuple[float, float] | None = None  # the range of the first input's pixels, if it is known
     source: Source | None = None  # how files are read for the first input, if there are no nodes that tell
 
     @cached_property
@@ -177,10 +178,12 @@ def shown_in_notebook(title: str, text: str) -> str:
 class Builder:
     """Collects nodes into a graph. Ops called inside `with building(...)` append themselves here."""
 
-    def __init__(self, name: str = "graph", classes: tuple[str, ...] = (), columns: tuple[str, ...] = ()):
+    def __init__(self, name: str = "graph", classes: tuple[str, ...] = (), columns: tuple[str, ...] = (),
+                 pixels: tuple[float, float] | None = None):  # fmt: skip
         self.name: str = clean(name)
         self.classes: tuple[str, ...] = classes
         self.columns: tuple[str, ...] = columns
+        self.pixels: tuple[float, float] | None = pixels
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
@@ -247,7 +250,7 @@ class Builder:
     @classmethod
     def of(cls, graph: Graph) -> Builder:
         """A builder that already contains this graph, to append to it."""
-        builder = cls(graph.name, graph.classes, graph.columns)
+        builder = cls(graph.name, graph.classes, graph.columns, graph.pixels)
         builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
         builder.constants, builder.state = dict(graph.constants), dict(graph.state)
         builder.updates, builder.parameters = dict(graph.updates), dict(graph.parameters)
@@ -275,7 +278,7 @@ class Builder:
         return Graph(
             self.name, tuple(self.inputs), outputs, tuple(self.nodes), dict(self.constants), tuple(self.notes),
             dict(self.state), dict(self.updates), dict(self.parameters), self.by_rows, self.classes,
-            self.columns,
+            self.columns, self.pixels,
         )  # fmt: skip
 
     def _define(self, name: str, type: Type) -> Value:

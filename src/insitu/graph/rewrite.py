@@ -65,7 +65,7 @@ def drop_unused(graph: Graph) -> Graph:
 
 
 def _pass(graph: Graph, rules) -> tuple[Graph, bool]:
-    builder = Builder(graph.name, graph.classes, graph.columns)
+    builder = Builder(graph.name, graph.classes, graph.columns, graph.pixels)
     builder.notes, builder.parameters = list(graph.notes), dict(graph.parameters)
     builder.by_rows = graph.by_rows
     new: dict[str, Value] = {}

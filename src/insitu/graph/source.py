@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 RGB = "rgb"
+UNIT, BYTES = (0.0, 1.0), (0.0, 255.0)  # ranges of pixels
 
 
 @dataclass(frozen=True)
@@ -14,3 +15,4 @@ class Source:
     rate: int | None = None  # of sound: samples per second
     camera: str = RGB  # the bytes of a pixel
     overlap: float = 0.5  # of recordings: the share of its readings that a window has in common with the next
+    pixels: tuple[float, float] = UNIT  # the range that pixels of 0 to 255 are scaled to, for a float input

@@ -36,6 +36,7 @@ def to_text(graph: Graph) -> str:
     lines += [f"  rows %{graph.by_rows}"] if graph.by_rows else []
     lines += [f"  classes {json.dumps(graph.classes)}"] if graph.classes else []
     lines += [f"  columns {json.dumps(graph.columns)}"] if graph.columns else []
+    lines += [f"  pixels {json.dumps(graph.pixels)}"] if graph.pixels else []
     used = _stored(graph)
     lines += [f"  {v} = {kind} {_type(v)} {_array(v, array)}" for v, kind, array in used]
     lines += [f"  parameter %{name} = {graph.parameters[name]}" for name in _hidden(graph)]
@@ -117,6 +118,7 @@ class _Parser:
         self.by_rows = ""
         self.classes: tuple[str, ...] = ()
         self.columns: tuple[str, ...] = ()
+        self.pixels: tuple[float, float] | None = None
         self.nodes: list[Node] = []
         self.notes: list[str] = []
 
@@ -135,7 +137,7 @@ class _Parser:
             raise GraphError(e.what, where=f"line {where + 1}") from e
         return Graph(
             name, inputs, results, tuple(self.nodes), self.constants, tuple(self.notes), self.state, self.updates,
-            self.parameters, self.by_rows, self.classes, self.columns,
+            self.parameters, self.by_rows, self.classes, self.columns, self.pixels,
         )  # fmt: skip
 
     def _head(self, line: str):
@@ -162,6 +164,10 @@ class _Parser:
             return
         if line.startswith("columns "):
             self.columns = tuple(json.loads(line.removeprefix("columns ")))
+            return
+        if line.startswith("pixels "):
+            low, high = json.loads(line.removeprefix("pixels "))
+            self.pixels = float(low), float(high)
             return
         state, _, new = line.partition(" := ")
         if new:

@@ -11,6 +11,7 @@ from insitu.graph import Graph, check
 from insitu.graph.file import SUFFIX
 from insitu.graph.file import read as read_graph
 from insitu.importers.foreign import refused
+from insitu.importers.pixels import with_pixels
 from insitu.importers.sizes import Shapes, shapes_of
 from insitu.terminal.wording import either
 
@@ -25,14 +26,14 @@ def load(source, example=None, *, batch: int = 1) -> Graph:
     if isinstance(source, Graph):
         return source
     if isinstance(source, str | Path):
-        return check(_load_file(Path(source), batch, shapes_of(example)))
+        return with_pixels(check(_load_file(Path(source), batch, shapes_of(example))))
     kind = _object_kind(source)
     if type(source).__name__ == "Learner":
         hint = 'insitu.compile(learner, ...) links it for a board; learner.save("learned.insitu") keeps it'
         raise ModelError("is a learner, not a model", hint=hint)
     if kind is None:
         raise ModelError(f"cannot load a {type(source).__name__}", hint="give a path, a torch module or a Keras model")
-    return check(OBJECTS[kind](source, example, batch))
+    return with_pixels(check(OBJECTS[kind](source, example, batch)))
 
 
 def _load_file(path: Path, batch: int, examples: Shapes) -> Graph:

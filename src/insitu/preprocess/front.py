@@ -21,7 +21,7 @@ def in_front(graph: Graph, make: Callable[[Builder], Value]) -> Graph:
     nodes = [_reading(n, old.name, made) for n in graph.nodes]
     outputs = tuple(made if v.name == old.name else v for v in graph.outputs)
     longer = replace(graph, inputs=tuple(builder.inputs), nodes=(*builder.nodes, *nodes), outputs=outputs,
-                     constants=builder.constants)  # fmt: skip
+                     constants=builder.constants, pixels=None)  # fmt: skip
     return rewrite(longer, _undo)
 
 

@@ -30,7 +30,7 @@ class Lowering:
         self.graph, self.scales, self.ranges = graph, dict(scales), ranges
         self.groups, self.fixed = groups_of(graph), {node.name for node in graph.nodes if node.op in FIXED}
         self.fusions, self.options = fusions, options
-        self.builder = Builder(graph.name, graph.classes, graph.columns)
+        self.builder = Builder(graph.name, graph.classes, graph.columns, graph.pixels)
         self._s8: dict[str, Value] = {}
         self._float: dict[str, Value] = {}
 

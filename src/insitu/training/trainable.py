@@ -45,7 +45,7 @@ def make_trainable(graph: Graph, scheme: Scheme, *, head: str | None = "head", c
     """The graph with its trained parameters as state, and the list of them."""
     graph = tie(graph, _trained_values(graph, scheme), everything=scheme.name == "full")
     by_name = {layer.name: layer for layer in layers(graph, norms=True)}
-    builder = Builder(graph.name, graph.classes, graph.columns)
+    builder = Builder(graph.name, graph.classes, graph.columns, graph.pixels)
     builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
     builder.constants, builder.state = dict(graph.constants), dict(graph.state)
     builder.parameters = dict(graph.parameters)

@@ -28,7 +28,7 @@ def hold_statistics(graph: Graph) -> Graph:
 
 def train_mode(graph: Graph, seed: int = 0) -> Graph:
     """The graph with batch norm and dropout as they are while training."""
-    builder = Builder(graph.name, graph.classes, graph.columns)
+    builder = Builder(graph.name, graph.classes, graph.columns, graph.pixels)
     builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
     builder.constants, builder.state = dict(graph.constants), dict(graph.state)
     builder.parameters = dict(graph.parameters)

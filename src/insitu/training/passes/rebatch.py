@@ -12,7 +12,7 @@ def rebatch(graph: Graph, samples: int) -> Graph:
     """The graph with `samples` along the first axis of its inputs and of everything computed from them."""
     if any(v.shape[:1] != (1,) for v in graph.inputs):
         raise GraphError("only a graph for one sample can be made one for several", where=graph.name)
-    builder = Builder(graph.name, graph.classes, graph.columns)
+    builder = Builder(graph.name, graph.classes, graph.columns, graph.pixels)
     builder.notes, builder.constants, builder.state = list(graph.notes), dict(graph.constants), dict(graph.state)
     builder.parameters = dict(graph.parameters)
     stored = {name: v for name, v in graph.values.items() if name in graph.constants or name in graph.state}
