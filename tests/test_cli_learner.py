@@ -84,6 +84,21 @@ def test_one_file_or_several_are_predicted(taught, folder, capsys, monkeypatch):
         assert line.split(str(file))[1].split()[0] == name and "%" in line
 
 
+def test_wrong_answers_are_listed_the_surest_first(taught, folder, tmp_path, capsys):
+    shutil.copytree(folder / "photos", tmp_path / "mixed")
+    (tmp_path / "mixed" / "sky" / "0.png").rename(tmp_path / "mixed" / "leaf" / "wrong.png")
+    assert main(["predict", str(taught), "--data", str(tmp_path / "mixed")]) == 0
+    shown = capsys.readouterr().out.split("accuracy 97.22 % of 36")[1].strip().splitlines()
+    assert len(shown) == 3 and shown[0].split() == ["wrong", "label", "answer"]
+    assert shown[2].split()[1:3] == ["leaf", "sky"] and str(Path("leaf") / "wrong.png") in shown[2]
+
+
+def test_a_folder_of_folders_named_like_classes_is_compared_with_them(taught, folder, capsys):
+    found = run(capsys, "predict", taught, folder / "photos")
+    assert found["accuracy"] == run(capsys, "predict", taught, "--data", folder / "photos")["accuracy"] > 0.9
+    assert run(capsys, "predict", taught, folder / "photos" / "sky" / "0.png")["accuracy"] is None
+
+
 def test_labels_of_fewer_classes_are_compared_by_name(taught, folder, tmp_path, capsys):
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "sky").symlink_to(folder / "photos" / "sky")

@@ -11,8 +11,11 @@ import insitu
 from insitu import DataError
 from insitu.cli import main
 from insitu.data.sound import write_wav
+from insitu.deploy.cost import count
+from insitu.deploy.estimate import estimated
 from insitu.teach import teach
 from insitu.teach.backbones import NEW, backbones
+from insitu.terminal.table import size
 from insitu.zoo import add
 
 
@@ -65,12 +68,24 @@ def test_a_network_that_knows_words_is_used_if_it_is_here(whistles, shared_model
     assert [b.name for b in backbones(NEW, sounds=True)] == []
 
 
-def test_what_was_learned_is_shown_before_an_export_that_fails(whistles, tmp_path, monkeypatch, capsys):
-    """The features of sounds cannot be written for LiteRT: training must not have been for nothing."""
-    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)
-    monkeypatch.setattr(sys.modules["insitu.teach.teach"], "HEARD", 0)
+def test_sounds_that_are_to_be_exported_are_refused_before_they_are_learned(whistles, tmp_path, monkeypatch, capsys):
+    """The features of sounds cannot be written for LiteRT, as is known from the first sound."""
+    monkeypatch.setattr("insitu.learner.Learner.fit", lambda *_, **__: pytest.fail("it learns"))
     out = tmp_path / "heard.insitu"
     assert main(["teach", str(whistles), "-o", str(out), "--export", str(tmp_path / "heard.tflite")]) == 1
-    told = capsys.readouterr()
-    assert f"written to {out}" in told.out and "of 9 examples" in told.out and "cannot be written" in told.err
-    assert out.exists() and out.with_suffix(".html").exists() and not (tmp_path / "heard.tflite").exists()
+    told = capsys.readouterr().err
+    assert "what learns sounds cannot be exported" in told and "only the C program computes features" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_board_takes_is_told(whistles, tmp_path, monkeypatch):
+    """Memory of the linked image, and about the instructions that an emulated core counts, features included."""
+    pytest.importorskip("unicorn")
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)
+    monkeypatch.setattr(sys.modules["insitu.teach.teach"], "HEARD", 0)
+    taught = teach(whistles, board="nrf52840")
+    made = taught.learner.deployed
+    told = next(line for line in str(taught).splitlines() if line.startswith("board"))
+    assert f"{size(made.sram_bytes)} of 262.1 KB of SRAM" in told and made.chosen == "insitu teach"
+    counted = sum(count(made.firmware)["predict"].values())
+    assert estimated(made.program.plans, made.limits.board.core)["predict"] == pytest.approx(counted, rel=0.1)

@@ -269,3 +269,17 @@ def test_a_further_lesson_that_does_not_help_names_no_option_that_teach_lacks(no
         assert main(["teach", str(noisy), "-o", str(out)]) == 0
     printed = capsys.readouterr()
     assert "did not help" in printed.out and "--scheme" not in printed.out + printed.err
+
+
+def test_what_was_learned_is_shown_before_an_export_that_fails(iris, tmp_path, monkeypatch, capsys):
+    """Training must not have been for nothing."""
+    out, target = tmp_path / "iris.insitu", tmp_path / "iris.tflite"
+
+    def full(*_, **__):
+        raise DataError("no space left", where=str(target))
+
+    monkeypatch.setattr("insitu.learner.Learner.export", full)
+    assert main(["teach", str(iris), "-o", str(out), "--export", str(target)]) == 1
+    told = capsys.readouterr()
+    assert f"written to {out}" in told.out and "of 30 examples" in told.out and "no space left" in told.err
+    assert out.exists() and out.with_suffix(".html").exists() and not target.exists()

@@ -54,7 +54,8 @@ def run(arguments) -> int:
     model = learned(arguments) if arguments.state else loaded(arguments, load)
     scores = is_scores(model.graph.outputs[0]) and not is_taught_targets(arguments.model)
     graph = model.graph
-    samples, files = read_files(arguments, graph) if arguments.files else read_samples(arguments, graph, scores)
+    read = read_files if arguments.files else read_samples
+    samples, files = read(arguments, graph, scores)
     outputs = model.predict(*samples.inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     if arguments.output:
@@ -90,14 +91,22 @@ def learned(arguments) -> Model:
     return learned_model(learner)
 
 
-def read_files(arguments, graph: Graph) -> tuple[Samples, tuple[str, ...]]:
-    """The samples of all files, and the file that each comes from."""
+def read_files(arguments, graph: Graph, scores: bool) -> tuple[Samples, tuple[str, ...]]:
+    """The samples of all files, and the file that each comes from; with labels, if all are classes of the model."""
     read = [read_data(arguments, graph, name, part="test", targets=True) for name in arguments.files]
     inputs = tuple(np.concatenate(arrays) for arrays in zip(*(samples.inputs for samples in read)))
     names = [
         own for name, samples in zip(arguments.files, read) for own in samples.files or _numbered(name, len(samples))
     ]
-    return Samples(inputs, source=", ".join(arguments.files)), tuple(names)
+    labels = labels_of(read, graph) if scores else None
+    return Samples(inputs, labels, source=", ".join(arguments.files)), tuple(names)
+
+
+def labels_of(read: list[Samples], graph: Graph) -> np.ndarray | None:
+    """The labels, if the files say them in the model's own words (subfolders named like its classes)."""
+    if not all(s.labels is not None and s.names and set(s.names) <= set(graph.classes) for s in read):
+        return None
+    return np.concatenate([np.asarray(by_name(s, graph.classes).labels) for s in read])
 
 
 def _numbered(name: str, count: int) -> list[str]:

@@ -129,7 +129,8 @@ def board_lines(report: RunReport) -> list[str]:
     energy = ""
     if e.step_mj is not None:
         steps = f"; {e.step_mj * len(report.losses) / 1000:,.2f} J for all {len(report.losses):,} steps"
-        energy = f"{figure(e.step_mj, f'{e.step_mj:.2f} mJ', 'step-mj')} per step{steps if report.losses else ''}"
+        own = report.losses and not report.in_float  # the steps of this program
+        energy = f"{figure(e.step_mj, f'{e.step_mj:.2f} mJ', 'step-mj')} per step{steps if own else ''}"
     return ["estimated from counted instructions", *instructions(report), energy]
 
 

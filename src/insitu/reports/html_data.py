@@ -128,6 +128,7 @@ class RunReport:
     losses: tuple[float, ...]  # one per training step
     steps_an_epoch: int
     confusion: Confusion | None = None
+    in_float: bool = False  # were these losses of a float network, before it became this program?
     lowering: Mapping[str, Any] | None = None  # LoweringCost.to_json(), if the peak was lowered and its cost counted
     facts: tuple[tuple[str, str], ...] = ()  # versions and settings, to reproduce the run
     speed: Speed | None = None

@@ -14,6 +14,7 @@ from insitu.terminal.table import table
 
 SHOWN = 10  # samples in the text
 FEW = 8  # numbers per sample that are shown
+WIDEST = 60  # letters of a path
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,22 @@ class Predictions:
         lines = [f"{self.model}: {self.samples:,} sample{'s' * (self.samples != 1)} -> {self.output}", ""]
         lines.append(self._top_table() if self.top else self._numbers() + self._summary_line())
         if self.accuracy is not None:
-            lines += ["", f"accuracy {100 * self.accuracy:.2f} % of {self.samples:,}"]
+            lines += ["", f"accuracy {100 * self.accuracy:.2f} % of {self.samples:,}", *self._mistakes()]
         return "\n".join(lines)
+
+    def _mistakes(self) -> list[str]:
+        """Which samples got another answer than their label, the surest ones first."""
+        wrong = [
+            (p.probabilities[0], short(p.file) or i, word(self.names, p.label), word(self.names, p.classes[0]))
+            for i, p in enumerate(self.top)
+            if p.label is not None and p.classes[0] != p.label
+        ]
+        if not wrong:
+            return []
+        wrong.sort(key=lambda row: -row[0])
+        rows = [(where, label, f"{answer} ({percent(sure)})") for sure, where, label, answer in wrong[:SHOWN]]
+        rest = f"\n... and {len(wrong) - SHOWN:,} more" if len(wrong) > SHOWN else ""
+        return ["", table(("wrong", "label", "answer"), rows) + rest]
 
     def _top_table(self) -> str:
         shown = self.top[:SHOWN]
@@ -60,7 +75,7 @@ class Predictions:
 
     def _row(self, i: int, p: Prediction) -> list:
         words = [f"{word(self.names, c)} ({percent(s)})" for c, s in zip(p.classes, p.probabilities)]
-        return [p.file or i, *words, "" if p.label is None else word(self.names, p.label)]
+        return [short(p.file) or i, *words, "" if p.label is None else word(self.names, p.label)]
 
     def _numbers(self) -> str:
         if not self.values:
@@ -68,12 +83,19 @@ class Predictions:
         count = len(self.values[0])
         own = self.names if len(self.names) == count and all(self.names) else [f"output {k}" for k in range(count)]
         heads = ["file" if self.files else "sample", *own]
-        rows = [[self.files[i] if self.files else i, *(f"{v:.5g}" for v in row)] for i, row in enumerate(self.values)]
+        rows = [
+            [short(self.files[i]) if self.files else i, *(f"{v:.5g}" for v in row)] for i, row in enumerate(self.values)
+        ]
         rest = len(rows) - SHOWN
         return table(heads, rows[:SHOWN]) + (f"\n... and {rest:,} more (-o writes all of them)" * (rest > 0)) + "\n\n"
 
     def _summary_line(self) -> str:
         return "  ".join(f"{k} {v:.4g}" for k, v in self.summary.items())
+
+
+def short(file: str) -> str:
+    """The end of a long path, which tells files apart."""
+    return file if len(file) <= WIDEST else f"...{file[3 - WIDEST :]}"
 
 
 def percent(share: float) -> str:

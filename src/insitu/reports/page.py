@@ -94,6 +94,7 @@ def report_of(learner: Learner, history: History | None = None, found: Outcome |
         losses=tuple(np.concatenate(history.losses).tolist()) if history and history.losses else (),
         steps_an_epoch=len(history.losses[0]) if history and history.losses else 1,
         confusion=found.confusion() if found else None, lowering=needs.lowering,
+        in_float=bool(history and history.in_float),
         facts=facts(learner, history, needs), speed=None if needs.board else speed(learner),
         epochs={name: tuple(v) for name, v in columns(history).items()} if history else {},
         groups=groups, mistakes=found.mistakes() if found else (),

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from insitu.data.samples import Samples
+from insitu.deploy.estimate import estimated
 from insitu.learner import Learner
 from insitu.learner.history import History
 from insitu.teach.material import Material
-from insitu.terminal.table import table
+from insitu.terminal.table import size, table
 
 SHOWN = 12  # classes in a printed confusion matrix; with more, the worst confusions are listed
 
@@ -52,8 +53,26 @@ class Taught:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        lines = [f"learned   {self.material}", f"network   {self.network}", f"training  {self.history}", *self._tests()]
+        lines = [f"learned   {self.material}", f"network   {self.network}", *self._board(),
+                 f"training  {self.history}", *self._tests()]  # fmt: skip
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
+
+    def _board(self) -> list[str]:
+        """What the program takes on the board that it was made for."""
+        made = self.learner.deployed
+        if made is None or made.limits.board is None:
+            return []
+        board, steps = made.limits.board, estimated(made.program.plans, made.limits.board.core)
+        memory = " and ".join(
+            f"{size(need)} of {size(most)} of {name}"
+            for need, most, name in (
+                (made.sram_bytes, board.sram.bytes, "SRAM"),
+                (made.flash_bytes, board.flash.bytes, "flash"),
+            )
+        )
+        ms = board.milliseconds(steps["predict"])
+        work = f"a prediction takes about {steps['predict'] / 1e6:.3g} M instructions, {ms:.3g} ms"
+        return [f"board     {board.name}: {memory}; {work}"]
 
     def _tests(self) -> list[str]:
         if not self.tested:

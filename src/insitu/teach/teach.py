@@ -20,7 +20,8 @@ from insitu.boards import Board, find_board
 from insitu.data.augment import Augment
 from insitu.data.augment_sound import AugmentSound
 from insitu.deploy import limits_of
-from insitu.errors import BudgetError, DataError, LearningWarning
+from insitu.errors import BudgetError, DataError, LearningWarning, Unsupported
+from insitu.exporters.features import HINT
 from insitu.graph import Graph
 from insitu.learner import History, Learner
 from insitu.learner.growing import add_new_classes
@@ -50,12 +51,13 @@ BATCH = 16  # sounds or pictures
 SQUARED = Recipe(loss="mse")
 
 Keep = Callable[[Learner], object]
+CHOSEN = "insitu teach"  # who chose what the board trains
 
 
 def teach(path: str | Path, *, board: str | Board | None = None, sram: int | None = None, flash: int | None = None,
           backbone: str | None = None, share: float | None = None, seed: int | None = None,
           label: str = "", go_on: Learner | None = None, strangers: bool = True, keep: Keep | None = None,
-          progress: Report | None = None) -> Taught:  # fmt: skip
+          exported: bool = False, progress: Report | None = None) -> Taught:  # fmt: skip
     """A learner that knows the examples of a folder or table, tested on a fifth of them.
 
     board, sram, flash    the network is chosen to fit them
@@ -66,6 +68,7 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
                           before is never tested on
     strangers             False: it is an error if go_on knows none of the classes
     keep                  is called with the learner if Ctrl-C interrupts its training
+    exported              True: it is to be exported later, so it is an error now if that cannot be
     """
     name = board.name if isinstance(board, Board) else board
     if board is not None and board != "host":
@@ -77,6 +80,8 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
     material = look(path, share=lesson.share, seed=lesson.seed, before=before, columns=columns, label=label)
     if material.label:
         say(f"{material.path.name}: the label is {material.label}")
+    if exported and material.kind == SOUNDS:
+        raise Unsupported("what learns sounds cannot be exported", where=str(material.path), hint=HINT)
     if go_on is not None and not strangers:
         _check_known(material, go_on.names)
     lesson = replace(lesson, kind=_kind(material, before)).after(material.marks, material.test)
@@ -188,6 +193,7 @@ def _from_backbone(material: Material, lesson: Lesson, board: str | Board, keep:
                 graph, classes=material.names, data=found.part(~material.test), board=board, sram=lesson.sram,
                 flash=lesson.flash, scheme="head", head_after=backbone.head_after, seed=lesson.seed,
             )  # fmt: skip
+            _chosen_here(learner)
         except BudgetError as e:
             passed.append(f"{backbone.name}: {e.what.splitlines()[0]}")
             continue
@@ -195,6 +201,12 @@ def _from_backbone(material: Material, lesson: Lesson, board: str | Board, keep:
         return _taught(learner, material, lesson, found, keep, report, tuple(f"passed over {p}" for p in passed))
     why = "\n  ".join(passed)
     raise BudgetError(f"no network for {material.kind} fits:\n  {why}", hint="a larger board, or more SRAM and flash")
+
+
+def _chosen_here(learner: Learner) -> None:
+    """Nobody asked for the head alone: the folder of the board must not say that the user did."""
+    if learner.deployed is not None:
+        learner.deployed = replace(learner.deployed, chosen=CHOSEN)
 
 
 def _weights(graph: Graph) -> int:
@@ -283,6 +295,7 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
         history = school.fit(training, seed=lesson.seed, progress=report, **way.course(len(training)))
         learner = pipeline.compile(learned_model(school), data=training, board=board, scheme="head", sram=lesson.sram,
                                    flash=lesson.flash, seed=lesson.seed, recipe=way.recipe)  # fmt: skip
+        _chosen_here(learner)
     learner.lesson = replace(lesson, finished=True)
     with warnings.catch_warnings(), kept_at_interrupt(learner, keep):
         warnings.simplefilter("ignore", LearningWarning)  # it has learned already: there may be nothing to gain
