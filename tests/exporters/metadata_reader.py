@@ -11,7 +11,7 @@ import zipfile
 from io import BytesIO
 from types import SimpleNamespace
 
-CONTENT = {1: "feature", 2: "image", 3: "bounding box"}
+CONTENT = {1: "feature", 2: "image", 3: "bounding box", 4: "audio"}
 COLOURS = {0: "unknown", 1: "rgb", 2: "grayscale"}
 FILES = {1: "descriptions", 2: "axis labels", 3: "value labels"}
 
@@ -74,11 +74,22 @@ def read(file: bytes) -> SimpleNamespace:
 
 def _tensor(t: Table, file: bytes) -> SimpleNamespace:
     made = SimpleNamespace(
-        name=t.text(0), description=t.text(1), kind="", size=None, colours="", mean=(), std=(), labels=[]
+        name=t.text(0),
+        description=t.text(1),
+        kind="",
+        size=None,
+        colours="",
+        mean=(),
+        std=(),
+        labels=[],
+        rate=0,
+        channels=0,
     )
     content = t.table(3)
     if content is not None:
         made.kind, properties = CONTENT[content.number(0, "<B")], content.table(1)
+        if made.kind == "audio" and properties:
+            made.rate, made.channels = properties.number(0, "<I"), properties.number(1, "<I")
         size = properties.table(1) if made.kind == "image" and properties else None
         if properties is not None and size is not None:
             made.colours = COLOURS[properties.number(0, "<b")]

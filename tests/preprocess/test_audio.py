@@ -5,11 +5,10 @@ import pytest
 from scipy.fft import dct
 from scipy.signal import lfilter, stft
 
-from insitu import Audio, GraphError, Unsupported
+from insitu import Audio, GraphError
 from insitu.codegen import emit_program
 from insitu.devices.host import open_host, open_program
 from insitu.devices.rows import Arrival
-from insitu.exporters.litert.translate import translate
 from insitu.graph import Type, build, check, evaluate, lookup
 from insitu.importers import load
 from insitu.planner import plan
@@ -161,11 +160,6 @@ def test_features_that_do_not_fit_are_refused():
         Audio(seconds=0.01).graph()
     with pytest.raises(GraphError, match="rate / 2"):
         Audio(high=9000.0).graph()
-
-
-def test_other_formats_do_not_have_our_features(listener):
-    with pytest.raises(Unsupported, match="without its transform"):
-        translate(listener)
 
 
 def test_the_published_keyword_network_hears_what_it_was_trained_on(shared_models, shared_data):

@@ -10,7 +10,7 @@ import pytest
 import insitu
 from insitu import DataError
 from insitu.cli import main
-from insitu.data.sound import write_wav
+from insitu.data.sound import sound_samples, write_wav
 from insitu.deploy.cost import count
 from insitu.deploy.estimate import estimated
 from insitu.teach import teach
@@ -34,17 +34,27 @@ def whistles(tmp_path_factory):
     return root
 
 
+def heard(file, sound, learner) -> str:
+    """The class that a .tflite file gives a sound."""
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="runs .tflite files")
+    runner = interpreter.Interpreter(str(file)).get_signature_runner()
+    (out,) = runner(waveform=sound.reshape(1, -1).astype(np.float32) / 32768).values()
+    return learner.names[int(out.argmax())]
+
+
 def test_sounds_are_learned_by_a_new_network(whistles, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)  # no network that knows words
     monkeypatch.setattr(sys.modules["insitu.teach.teach"], "HEARD", 0)  # as few epochs as possible
-    out = tmp_path / "heard.insitu"
-    assert main(["teach", str(whistles), "-o", str(out), "--json"]) == 0
+    out, file = tmp_path / "heard.insitu", tmp_path / "heard.tflite"
+    assert main(["teach", str(whistles), "-o", str(out), "--export", str(file), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["kind"] == "sounds" and told["network"] == "a new network for sounds" and told["accuracy"] >= 0.7
     learner = insitu.open(out)
     assert str(learner.graphs["predict"].inputs[0].type) == "s16[1x50x320x1]"
     assert main(["predict", str(out), str(whistles / "rising" / "0.wav"), "--top", "1"]) == 0
     assert "rising (" in capsys.readouterr().out
+    sound = sound_samples(whistles / "rising" / "0.wav", learner.graphs["predict"])
+    assert heard(file, sound, learner) == "rising"  # the file takes the sound itself
     more = teach(whistles, go_on=learner)  # every file is known: none changes its place
     assert more.tested == told["tested"] and more.accuracy >= 0.7
 
@@ -66,16 +76,6 @@ def test_a_network_that_knows_words_is_used_if_it_is_here(whistles, shared_model
     add(shared_models / "mlperf-tiny" / "kws_dscnn_int8.tflite")
     assert teach(whistles).network.startswith("kws-dscnn-int8")
     assert [b.name for b in backbones(NEW, sounds=True)] == []
-
-
-def test_sounds_that_are_to_be_exported_are_refused_before_they_are_learned(whistles, tmp_path, monkeypatch, capsys):
-    """The features of sounds cannot be written for LiteRT, as is known from the first sound."""
-    monkeypatch.setattr("insitu.learner.Learner.fit", lambda *_, **__: pytest.fail("it learns"))
-    out = tmp_path / "heard.insitu"
-    assert main(["teach", str(whistles), "-o", str(out), "--export", str(tmp_path / "heard.tflite")]) == 1
-    told = capsys.readouterr().err
-    assert "what learns sounds cannot be exported" in told and "only the C program computes features" in told
-    assert not list(tmp_path.iterdir())
 
 
 def test_what_a_board_takes_is_told(whistles, tmp_path, monkeypatch):

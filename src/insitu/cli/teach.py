@@ -55,7 +55,7 @@ def run(arguments) -> int:
     if go_on is not None and _has_examples(arguments.data):
         say(f"going on with {output} (-o writes another file, --again starts anew)")
     options = {name: getattr(arguments, name) for name in ("board", "sram", "flash", "backbone", "seed", "label")}
-    options |= {"strangers": arguments.output is not None, "exported": arguments.export is not None}
+    options |= {"strangers": arguments.output is not None}
     stopped: list = []
     try:
         taught = teach(arguments.data, **options, share=arguments.test_share, go_on=go_on, keep=stopped.append)

@@ -14,10 +14,12 @@ import numpy as np
 
 from insitu.data.arguments import optional
 from insitu.errors import DataError
+from insitu.exporters.features import has_features, real_features
 from insitu.exporters.formats import FORMATS, Format, format_of
 from insitu.exporters.learned import learned_graph
 from insitu.exporters.real import real_graph
 from insitu.exporters.saturation import float_distance
+from insitu.exporters.sensed import notes_about, samples_for
 from insitu.exporters.written import Options
 from insitu.files import check_target, write_whole
 from insitu.ops.activation import sigmoid
@@ -67,10 +69,13 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     check_target(target)
     writer = chosen.load()
     mean, std = _numbers(mean, "mean"), _positive(_numbers(std, "std"))
-    options = Options(precision, form, optional(batch, "batch", 1), data, mean, std, module)
+    heard = chosen.name != "torch" and has_features(learner.graphs["predict"])  # a module has none in front
+    seen = samples_for(learner, data) if heard else data
+    options = Options(precision, form, optional(batch, "batch", 1), seen, mean, std, module)
     made = writer.write(learner, options)
-    notes = (*made.notes, *writer.check(made.data, learner, options), *_unrounded(learner, options, chosen),
-             *_logits(learner, options, chosen), *_without_effect(chosen, options))  # fmt: skip
+    notes = (*made.notes, *(notes_about(learner, data) if heard else ()), *writer.check(made.data, learner, options),
+             *_unrounded(learner, options, chosen), *_logits(learner, options, chosen),
+             *_without_effect(chosen, options))  # fmt: skip
     if not learner.has_learned:
         notes = (UNTRAINED, *notes)
     write_whole(target, made.data)
@@ -91,9 +96,9 @@ def _logits(learner: Learner, options: Options, chosen: Format) -> tuple[str, ..
 
 def _unrounded(learner: Learner, options: Options, chosen: Format) -> tuple[str, ...]:
     """A note on how far a float file of an int8 learner is from it: nothing is rounded there, and little saturates."""
-    graph = learned_graph(learner) if options.precision == "float" and "precision" in chosen.options else None
-    if graph is None or not is_int8(graph):
+    if options.precision != "float" or "precision" not in chosen.options or not is_int8(learned_graph(learner)):
         return ()
+    graph = real_features(learned_graph(learner))
     off = float_distance(graph, real_graph(graph), options.data)
     return (f"without the roundings of int8, outputs are within {off:.1%} of the learner's largest",)
 

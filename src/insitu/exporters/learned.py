@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.errors import DataError, GraphError
+from insitu.exporters.features import real_features
 from insitu.exporters.real import real_graph
 from insitu.exporters.written import Options
 from insitu.graph import Graph, drop_unused
@@ -33,8 +34,8 @@ def unfolded_graph(learner: Learner) -> Graph:
 
 
 def chosen_graph(learner: Learner, options: Options) -> Graph:
-    """The learned graph in the arithmetic that the user wants."""
-    graph = learned_graph(learner)
+    """The learned graph in the arithmetic that the user wants, with features over real numbers."""
+    graph = real_features(learned_graph(learner))
     if options.precision == "int8" and not is_int8(graph):
         hint = either(shell="insitu train MODEL --data FILE -o FILE", python="insitu.compile(..., data=x)")
         raise DataError("this learner is float", hint=f"{hint} makes an int8 one")

@@ -20,8 +20,7 @@ from insitu.boards import Board, find_board
 from insitu.data.augment import Augment
 from insitu.data.augment_sound import AugmentSound
 from insitu.deploy import limits_of
-from insitu.errors import BudgetError, DataError, LearningWarning, Unsupported
-from insitu.exporters.features import HINT
+from insitu.errors import BudgetError, DataError, LearningWarning
 from insitu.graph import Graph
 from insitu.learner import History, Learner
 from insitu.learner.growing import add_new_classes
@@ -57,7 +56,7 @@ CHOSEN = "insitu teach"  # who chose what the board trains
 def teach(path: str | Path, *, board: str | Board | None = None, sram: int | None = None, flash: int | None = None,
           backbone: str | None = None, share: float | None = None, seed: int | None = None,
           label: str = "", go_on: Learner | None = None, strangers: bool = True, keep: Keep | None = None,
-          exported: bool = False, progress: Report | None = None) -> Taught:  # fmt: skip
+          progress: Report | None = None) -> Taught:  # fmt: skip
     """A learner that knows the examples of a folder or table, tested on a fifth of them.
 
     board, sram, flash    the network is chosen to fit them
@@ -68,7 +67,6 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
                           before is never tested on
     strangers             False: it is an error if go_on knows none of the classes
     keep                  is called with the learner if Ctrl-C interrupts its training
-    exported              True: it is to be exported later, so it is an error now if that cannot be
     """
     name = board.name if isinstance(board, Board) else board
     if board is not None and board != "host":
@@ -80,8 +78,6 @@ def teach(path: str | Path, *, board: str | Board | None = None, sram: int | Non
     material = look(path, share=lesson.share, seed=lesson.seed, before=before, columns=columns, label=label)
     if material.label:
         say(f"{material.path.name}: the label is {material.label}")
-    if exported and material.kind == SOUNDS:
-        raise Unsupported("what learns sounds cannot be exported", where=str(material.path), hint=HINT)
     if go_on is not None and not strangers:
         _check_known(material, go_on.names)
     lesson = replace(lesson, kind=_kind(material, before)).after(material.marks, material.test)

@@ -18,6 +18,7 @@ from insitu.exporters.coreml.evaluate import evaluated, network, validated
 from insitu.exporters.coreml.layers import TABLE, softmax
 from insitu.exporters.coreml.net import Blob, Net, builder_for, sizes_of
 from insitu.exporters.coreml.quiet import coremltools, silent
+from insitu.exporters.features import real_features, sample_rate, sound_words
 from insitu.exporters.functions import refuse_tables
 from insitu.exporters.learned import learned_graph, unfolded_graph
 from insitu.exporters.real import real_graph
@@ -47,7 +48,8 @@ CLOSE = 1e-4  # of the largest output
 def write(learner: Learner, options: Options) -> Written:
     """An updatable model."""
     trained = trained_layers(learner)
-    graph = real_graph(unfolded_graph(learner))  # Core ML keeps batch norms fixed beside layers that it updates
+    graph = unfolded_graph(learner)  # Core ML keeps batch norms fixed beside layers that it updates
+    graph = real_graph(real_features(graph))
     made = _network(graph, learner.names, _chances(learner, graph))
     updated = [name for name in trained if name in made.layers]
     with silent():
@@ -57,7 +59,7 @@ def write(learner: Learner, options: Options) -> Written:
 
 def write_inference(learner: Learner, options: Options) -> Written:
     """A model that predicts and cannot be updated."""
-    graph = real_graph(learned_graph(learner))
+    graph = real_graph(real_features(learned_graph(learner)))
     made = _network(graph, learner.names, _chances(learner, graph))
     return Written(_bytes(made.builder, learner), (_inference_note(learner),))
 
@@ -238,7 +240,8 @@ def _bytes(builder: Any, learner: Learner) -> bytes:
     if any(learner.names):
         meta.userDefined["classes"] = "\n".join(learner.names)
     graph = learner.graphs["predict"]
-    told = column_words(graph.columns, (graph.inputs[0].shape or (0,))[-1])
+    rate = sample_rate(graph)
+    told = sound_words(rate) if rate else column_words(graph.columns, (graph.inputs[0].shape or (0,))[-1])
     if told:
         builder.spec.description.input[0].shortDescription = told
     return builder.spec.SerializeToString(deterministic=True)
@@ -251,7 +254,7 @@ def check(data: bytes, learner: Learner, options: Options) -> list[str]:
     """Read the file again, hold it to Core ML's rules, and compare what it computes with the learner."""
     spec = loaded(data)
     validated(spec)
-    graph = learned_graph(learner)
+    graph = real_features(learned_graph(learner))
     written = real_graph(graph)
     worst = max(_difference(spec, written, graph, sample) for sample in compared(graph, options.data))
     if not worst <= CLOSE:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from insitu.errors import ModelError
 from insitu.exporters.compared import FAR, distance, equal_words
+from insitu.exporters.features import sample_rate
 from insitu.exporters.learned import chosen_graph
 from insitu.exporters.litert.metadata import add_metadata, pixels_for, with_labels
 from insitu.exporters.litert.runtime import Runtime
@@ -40,7 +41,7 @@ def write(learner, options: Options) -> Written:
     graph = chosen_graph(learner, options)
     pixels = pixels_for(graph, options)
     made = translate(graph)
-    add_metadata(made.file, graph, graph.name, pixels)
+    add_metadata(made.file, graph, graph.name, pixels, sample_rate(learner.graphs["predict"]))
     return Written(with_labels(made.file.data(), graph.classes), tuple(made.notes))
 
 

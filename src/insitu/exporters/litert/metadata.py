@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import flatbuffers
 
 from insitu.errors import DataError
+from insitu.exporters.features import sound_words
 from insitu.exporters.litert.file import File
 from insitu.exporters.written import Options
 from insitu.graph import Graph, Type
@@ -24,11 +25,12 @@ from insitu.graph.file import EPOCH
 from insitu.ops.normalize import normalize
 from insitu.terminal.wording import either
 
-BUFFER, IDENTIFIER, PARSER = "TFLITE_METADATA", b"M001", "1.0.0"
+BUFFER, IDENTIFIER = "TFLITE_METADATA", b"M001"
+PARSER, OF_SOUND = "1.0.0", "1.3.0"  # the oldest version of the schema that has what is told, and with sound
 OWN = "insitu"  # the name of a buffer for our own importer
 LABELS = "labels.txt"
 AXIS_LABELS = 2  # the kind of an associated file: one line per element of the last axis
-FEATURE, IMAGE = 1, 2  # the kinds of contents
+FEATURE, IMAGE, AUDIO = 1, 2, 4  # the kinds of contents
 NORMALIZATION = 1  # a kind of processing
 COLOURS = {3: 1, 1: 2}  # channels -> RGB, greyscale
 PIXELS_INSIDE = "takes bytes 0..255; they are normalised inside the model"
@@ -96,10 +98,10 @@ def pixels_for(graph: Graph, options: Options) -> Pixels | None:
     return Pixels(options.mean or (0.0,), options.std or (1.0,))
 
 
-def add_metadata(file: File, graph: Graph, name: str, pixels: Pixels | None = None) -> None:
-    """Describe the model's inputs and outputs, and say which runtime it needs."""
+def add_metadata(file: File, graph: Graph, name: str, pixels: Pixels | None = None, rate: int | None = None) -> None:
+    """Describe the model's inputs and outputs, and say which runtime it needs. rate: of the sound that it takes."""
     file.metadata("min_runtime_version", file.min_runtime.encode().ljust(16, b"\0"))
-    file.metadata(BUFFER, described(graph, name, pixels))
+    file.metadata(BUFFER, described(graph, name, pixels, rate))
     file.metadata(OWN, own(graph))
 
 
@@ -112,31 +114,41 @@ def own(graph: Graph) -> bytes:
     return json.dumps({**found, **({"pixels": pixels} if pixels else {})}, sort_keys=True).encode()
 
 
-def described(graph: Graph, name: str, pixels: Pixels | None = None) -> bytes:
+def described(graph: Graph, name: str, pixels: Pixels | None = None, rate: int | None = None) -> bytes:
     """The metadata flatbuffer of a file with one subgraph."""
     outputs = [v.name for v in graph.outputs]
     return flatbuffer(name, [(v.name, v.type) for v in graph.inputs], outputs, any(graph.classes), pixels,
-                      graph.columns)  # fmt: skip
+                      graph.columns, rate)  # fmt: skip
 
 
-def flatbuffer(name: str, inputs: Sequence[tuple[str, Type]], outputs: Sequence[str], labelled: bool,
-               pixels: Pixels | None = None, columns: Sequence[str] = ()) -> bytes:  # fmt: skip
+def flatbuffer(
+    name: str, inputs: Sequence[tuple[str, Type]], outputs: Sequence[str], labelled: bool,
+    pixels: Pixels | None = None, columns: Sequence[str] = (), rate: int | None = None,
+) -> bytes:  # fmt: skip
     """The metadata of the first subgraph; if `labelled`, its first output has class names; `columns` are those of its
-    first input."""
+    first input, `rate` its samples per second."""
     t = Tables()
-    taken = [_input(t, word, type, pixels, () if i else columns) for i, (word, type) in enumerate(inputs)]
+    taken = [_input(t, word, type, pixels, () if i else columns, rate) for i, (word, type) in enumerate(inputs)]
     given = [_output(t, word, labelled and i == 0) for i, word in enumerate(outputs)]
     subgraph = t.table({0: t.text("main"), 2: t.offsets(taken), 3: t.offsets(given)})
-    model = {0: t.text(name), 1: t.text("written by insitu"), 3: t.offsets([subgraph]), 7: t.text(PARSER)}
+    model = {
+        0: t.text(name),
+        1: t.text("written by insitu"),
+        3: t.offsets([subgraph]),
+        7: t.text(OF_SOUND if rate else PARSER),
+    }
     return t.finished(t.table(model))
 
 
-def _input(t: Tables, name: str, type: Type, pixels: Pixels | None, columns: Sequence[str]) -> int:
+def _input(t: Tables, name: str, type: Type, pixels: Pixels | None, columns: Sequence[str], rate: int | None) -> int:
     slots, told = {0: t.text(name)}, column_words(columns, (type.shape or (0,))[-1])
     if type.rank == 4 and type.shape[3] in COLOURS and (type.dtype == "u8" or pixels):
         size = t.table({}, sizes={0: type.shape[2], 1: type.shape[1]})
         image = t.table({1: size}, {0: COLOURS[type.shape[3]]})
         slots |= {3: t.table({1: image}, {0: IMAGE}), 4: t.offsets([_normalised(t, pixels or Pixels())])}
+    if rate:
+        sound = t.table({}, sizes={0: rate, 1: 1})  # one channel
+        slots |= {1: t.text(sound_words(rate)), 3: t.table({1: sound}, {0: AUDIO})}
     if type.dtype == "u8":
         slots |= {1: t.text(PIXELS_INSIDE)}
     elif told:

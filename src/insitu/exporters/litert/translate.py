@@ -6,7 +6,6 @@ All ops are looked up before the first operator is written, so that an op LiteRT
 from __future__ import annotations
 
 from insitu.errors import Unsupported
-from insitu.exporters.features import hint_about
 from insitu.exporters.litert.file import File
 from insitu.exporters.litert.ops import OPS
 from insitu.exporters.litert.step import RELU, RELU6, Emitter, Step
@@ -44,8 +43,9 @@ def refuse_unknown(graph: Graph) -> None:
     missing = {node.op.name: node.name for node in reversed(graph.nodes) if node.op not in OPS}
     if missing:
         names, where = ", ".join(sorted(missing)), next(reversed(missing.values()))
-        hint = hint_about(missing, f"{option(to='onnx')} has more ops")
-        raise Unsupported(f"{names} cannot be written for LiteRT", where=where, hint=hint)
+        raise Unsupported(
+            f"{names} cannot be written for LiteRT", where=where, hint=f"{option(to='onnx')} has more ops"
+        )
 
 
 def find_fused(graph: Graph) -> dict[str, tuple[Node, int]]:

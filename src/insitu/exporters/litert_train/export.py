@@ -19,6 +19,7 @@ import numpy as np
 
 from insitu.data.arguments import whole
 from insitu.errors import GraphError, ModelError, Unsupported
+from insitu.exporters.features import real_features, sample_rate
 from insitu.exporters.learned import chosen_graph
 from insitu.exporters.litert.metadata import BUFFER, flatbuffer, pixels_for, with_labels
 from insitu.exporters.litert_train import elements, moves, norms, steps, windows  # noqa: F401  fill the table
@@ -71,7 +72,7 @@ def _described(learner: Learner, made: Program, name: str, options: Options) -> 
     inputs = list(zip(input_names(graph.inputs), (v.type for v in graph.inputs)))
     outputs = ["output", "logits"] if made.chances in CHANCES else ["output"]
     return flatbuffer(name, inputs, outputs, any(learner.names), pixels_for(graph, options),
-                      learner.graphs["predict"].columns)  # fmt: skip
+                      learner.graphs["predict"].columns, sample_rate(learner.graphs["predict"]))  # fmt: skip
 
 
 def program_of(learner: Learner, options: Options) -> Program:
@@ -93,7 +94,7 @@ def float_network(learner: Learner, options: Options) -> tuple[Graph, Mapping[st
     """The network that is trained, and its state; of an int8 learner, the real numbers it stands for."""
     assert learner.parts is not None  # checked by program_of
     if not is_int8(learner.parts.forward):
-        return learner.parts.forward, state_of(learner)
+        return real_features(learner.parts.forward), state_of(learner)
     if options.precision != "float":
         hint = f"{option(precision='float')} trains the float network that it stands for   or   {option(to='litert')}"
         raise Unsupported("LiteRT trains in float only, and this learner is int8", hint=hint)

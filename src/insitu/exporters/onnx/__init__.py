@@ -14,6 +14,7 @@ import numpy as np
 
 from insitu.errors import DataError, ModelError
 from insitu.exporters.compared import FAR, distance, equal_words
+from insitu.exporters.features import sample_rate
 from insitu.exporters.learned import chosen_graph
 from insitu.exporters.onnx.exact import EXACT
 from insitu.exporters.onnx.translate import Translated, rounds_once, translate
@@ -29,17 +30,17 @@ TWICE = "the learner rounds as LiteRT does, which ONNX cannot express: it is wri
 def write(learner, options: Options) -> Written:
     """The bytes of the file, and notes."""
     graph = chosen_graph(learner, options)
-    made = translated(graph, options)
+    made = translated(graph, options, sample_rate(learner.graphs["predict"]))
     twice = options.form != "qdq" and any(node.op in EXACT and not rounds_once(node) for node in graph.nodes)
     idle = options.form is not None and not is_int8(graph)
     notes = ((TWICE, twice), (f"form {options.form} has no effect: a float file has only one", idle))
     return Written(made.model.SerializeToString(deterministic=True), tuple(words for words, holds in notes if holds))
 
 
-def translated(graph: Graph, options: Options) -> Translated:
+def translated(graph: Graph, options: Options, rate: int | None = None) -> Translated:
     if options.form not in FORMS:
         raise DataError(f"an ONNX file has no form {options.form!r}", hint="exact or qdq")
-    return translate(graph, exact=options.form != "qdq")
+    return translate(graph, exact=options.form != "qdq", rate=rate)
 
 
 def check(data: bytes, learner, options: Options) -> list[str]:

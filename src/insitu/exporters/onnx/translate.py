@@ -13,7 +13,6 @@ from onnx import ModelProto, helper
 from onnx.checker import check_model
 
 from insitu.errors import Unsupported
-from insitu.exporters.features import hint_about
 from insitu.exporters.onnx.carried import PROPERTY, carried
 from insitu.exporters.onnx.exact import EXACT
 from insitu.exporters.onnx.ops import OPS
@@ -23,6 +22,7 @@ from insitu.quantizer.fold import is_int8
 
 OPSET, IR = 21, 10
 CLASSES, COLUMNS = "classes", "columns"  # the properties that hold names, JSON lists
+RATE = "sample_rate"  # of sound
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class Translated:
     notes: tuple[str, ...]
 
 
-def translate(graph: Graph, exact: bool = True) -> Translated:
-    """The model of this graph. `exact`: our very integers, where the graph rounds once; else plain QDQ."""
+def translate(graph: Graph, exact: bool = True, rate: int | None = None) -> Translated:
+    """The model of this graph. `exact`: our very integers, where the graph rounds once; else plain QDQ. rate: of the
+    sound that it takes."""
     missing = {node.op.name: node.name for node in reversed(graph.nodes) if node.op not in OPS}
     if missing:
         where = next(reversed(missing.values()))
-        what = f"{', '.join(sorted(missing))} cannot be written for ONNX"
-        raise Unsupported(what, where=where, hint=hint_about(missing))
+        raise Unsupported(f"{', '.join(sorted(missing))} cannot be written for ONNX", where=where)
     emitter = Emitter(graph)
     for v in graph.inputs:
         emitter.last[v.name] = v.name
@@ -48,7 +48,9 @@ def translate(graph: Graph, exact: bool = True) -> Translated:
         writer_of(node, exact)(Step(emitter, node))
     for v in graph.outputs:
         emitter.nodes.append(helper.make_node("Identity", [emitter.plain(v)], [v.name], f"{v.name}.output"))
-    return Translated(modelled(graph, emitter, exact and is_int8(graph)), found(graph, emitter), tuple(emitter.notes))
+    return Translated(
+        modelled(graph, emitter, exact and is_int8(graph), rate), found(graph, emitter), tuple(emitter.notes)
+    )
 
 
 def writer_of(node: Node, exact: bool) -> Callable[[Step], None]:
@@ -60,7 +62,7 @@ def rounds_once(node: Node) -> bool:
     return node.attrs.get("rounding", "single") == "single" or node.output.dtype != "s8"
 
 
-def modelled(graph: Graph, emitter: Emitter, carries: bool) -> ModelProto:
+def modelled(graph: Graph, emitter: Emitter, carries: bool, rate: int | None = None) -> ModelProto:
     ends = [[_info(v) for v in values] for values in (graph.inputs, graph.outputs)]
     read = {name for node in emitter.nodes for name in node.input}
     constants = [made for name, made in emitter.initializers.items() if name in read]  # some ops need no zero point
@@ -70,6 +72,8 @@ def modelled(graph: Graph, emitter: Emitter, carries: bool) -> ModelProto:
     properties = {CLASSES: json.dumps(list(graph.classes), ensure_ascii=False)} if any(graph.classes) else {}
     if graph.columns:
         properties[COLUMNS] = json.dumps(list(graph.columns), ensure_ascii=False)
+    if rate:
+        properties[RATE] = str(rate)
     if carries:
         properties[PROPERTY] = carried(graph, made)
     helper.set_model_props(model, properties)
