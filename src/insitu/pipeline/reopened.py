@@ -16,6 +16,7 @@ from insitu.graph.file import is_learner
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
 from insitu.learner.relinked import relinked, with_scheme
+from insitu.terminal.wording import option
 from insitu.training.train import Recipe
 
 USUAL = {"precision": "int8", "head": "float"}  # what an argument is if it is not given; else None
@@ -52,7 +53,8 @@ def _check(learner: Learner, recipe: Recipe | None, given: Mapping[str, Any], ro
     if changed:
         raise DataError(f"is already compiled: {changed[0]} would change it", where=where, hint=HINT)
     if room:
-        raise DataError("max_classes is for a board's program", where=where, hint="board=NAME; add_class adds one here")
+        hint = f"{option(board='NAME')}; on this machine, add_class adds one to the learner"
+        raise DataError("max_classes is for a board's program", where=where, hint=hint)
 
 
 def _same(learner: Learner, classes: Any) -> bool:
