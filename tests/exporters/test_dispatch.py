@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import insitu
 from insitu.exporters.formats import FORMATS, format_of
 
-from ..learners import learner
+from ..learners import data, learner
 
 
 @pytest.mark.parametrize(("name", "to", "format"), [
@@ -61,3 +62,36 @@ def test_an_option_without_effect_is_said(suffix: str, options: dict, note: str,
 def test_a_file_of_logits_says_what_makes_probabilities_of_them(loss: str, said: str, tmp_path):
     notes = learner(recipe=insitu.Recipe(loss=loss)).export(tmp_path / "net.onnx").notes
     assert any("logits" in note for note in notes) == bool(said) and said in " ".join(notes)
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "int8"}, {"precision": "int8", "head": "int8"}], ids=str)
+@pytest.mark.parametrize("suffix", ["onnx", "tflite"])
+def test_a_file_ends_in_probabilities_if_that_is_asked_for(suffix: str, options: dict, tmp_path):
+    x, _ = data(12)
+    made = learner(**options, data=x, classes=["rest", "tap", "wave", "fist"])
+    exported = made.export(tmp_path / f"net.{suffix}", probabilities=True, data=x)
+    assert not any("logits" in note or "no effect" in note for note in exported.notes)
+    want = [[chances[name] for name in made.names] for chances in made.classify(x)]
+    np.testing.assert_allclose(outputs(exported.path, x), want, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["mse", "binary_cross_entropy"])
+def test_only_scores_of_classes_become_probabilities(loss: str, tmp_path):
+    made = learner(recipe=insitu.Recipe(loss=loss))
+    x, _ = data(5)
+    path = made.export(tmp_path / "net.onnx", probabilities=True).path
+    want = made.predict(x) if loss == "mse" else 1 / (1 + np.exp(-made.predict(x)))
+    np.testing.assert_allclose(outputs(path, x), want, atol=1e-5)
+
+
+def outputs(path: Path, x: np.ndarray) -> np.ndarray:
+    """What the frameworks' own runtimes give, sample by sample."""
+    if path.suffix == ".onnx":
+        runtime = pytest.importorskip("onnxruntime", reason="runs the file")
+        session = runtime.InferenceSession(str(path))
+        name = session.get_inputs()[0].name
+        return np.concatenate([session.run(None, {name: sample[None]})[0] for sample in x])
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="runs the file")
+    runner = interpreter.Interpreter(str(path)).get_signature_runner()
+    (name,) = runner.get_input_details()
+    return np.concatenate([next(iter(runner(**{name: sample[None]}).values())) for sample in x])

@@ -14,6 +14,7 @@ import numpy as np
 
 from insitu.data.arguments import optional
 from insitu.errors import DataError
+from insitu.exporters.chances import left_out
 from insitu.exporters.features import has_features, real_features
 from insitu.exporters.formats import FORMATS, Format, format_of
 from insitu.exporters.learned import learned_graph
@@ -22,18 +23,15 @@ from insitu.exporters.saturation import float_distance
 from insitu.exporters.sensed import notes_about, samples_for
 from insitu.exporters.written import Options
 from insitu.files import check_target, write_whole
-from insitu.ops.activation import sigmoid
-from insitu.ops.norm import softmax
 from insitu.quantizer.fold import is_int8
 from insitu.terminal.misspelled import spelled
+from insitu.terminal.wording import option
 
 if TYPE_CHECKING:
     from insitu.learner import Learner
 
 Numbers = float | Sequence[float]
 PRECISIONS = (None, "int8", "float")
-# what the losses contain, and the formats that have the network without it
-CONTAINED = {"cross_entropy": softmax.name, "soft_cross_entropy": softmax.name, "binary_cross_entropy": sigmoid.name}
 GIVE_LOGITS = ("litert", "onnx", "torch")
 UNTRAINED = "nothing was learned yet: this is the model as it was compiled"
 
@@ -51,7 +49,7 @@ class Exported:
 @spelled
 def export(learner: Learner, path: str | Path, *, to: str | None = None, precision: str | None = None,
            form: str | None = None, batch: int | None = None, data=None, mean: Numbers | None = None,
-           std: Numbers | None = None, module=None) -> Exported:  # fmt: skip
+           std: Numbers | None = None, module=None, probabilities: bool | None = None) -> Exported:  # fmt: skip
     """Write what was learned to a file of another framework; the file appears complete, checked, or not at all.
 
     to          litert, litert-train, coreml, onnx or torch; None: by the suffix
@@ -61,6 +59,7 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     data        samples to compare the file's results with the learner's; by default a few are drawn
     mean, std   for the metadata of a model that takes images as floats: it expects (pixel - mean) / std, pixels 0..255
     module      for torch: your own module, whose state dict is written with what was learned
+    probabilities   True: the file ends in the softmax or sigmoid that the loss contains (litert, onnx)
     """
     target = Path(path)
     chosen = format_of(target, to)
@@ -71,7 +70,7 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     mean, std = _numbers(mean, "mean"), _positive(_numbers(std, "std"))
     heard = chosen.name != "torch" and has_features(learner.graphs["predict"])  # a module has none in front
     seen = samples_for(learner, data) if heard else data
-    options = Options(precision, form, optional(batch, "batch", 1), seen, mean, std, module)
+    options = Options(precision, form, optional(batch, "batch", 1), seen, mean, std, module, probabilities or None)
     made = writer.write(learner, options)
     notes = (*made.notes, *(notes_about(learner, data) if heard else ()), *writer.check(made.data, learner, options),
              *_unrounded(learner, options, chosen), *_logits(learner, options, chosen),
@@ -84,14 +83,12 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
 
 def _logits(learner: Learner, options: Options, chosen: Format) -> tuple[str, ...]:
     """A note on what a loss contains and the file does not: the learner's outputs, and so the file's, are before it."""
-    from insitu.learner.classify import last_op
-
-    last = CONTAINED.get(learner.recipe.loss)
-    if last is None or chosen.name not in GIVE_LOGITS or options.module is not None:
+    end = left_out(learner) if chosen.name in GIVE_LOGITS and options.module is None else None
+    if end is None or (options.probabilities and "probabilities" in chosen.options):
         return ()
-    if last_op(learner.graphs["predict"]) is not None:  # the model itself gives probabilities
-        return ()
-    return (f"outputs are logits, as predict gives them: the {last} that makes probabilities is not in the file",)
+    how = f" ({option(probabilities=True)} adds it)" if "probabilities" in chosen.options else ""
+    what = f"outputs are logits, as predict gives them: the {end.name} that makes probabilities is not in the file"
+    return (what + how,)
 
 
 def _unrounded(learner: Learner, options: Options, chosen: Format) -> tuple[str, ...]:

@@ -39,13 +39,14 @@ class Format:
 
 ROWS = (
     Format("litert", ".tflite", "litert", "ai_edge_litert", "tflite", "a LiteRT model",
-           ("precision", "data", "mean", "std")),
+           ("precision", "data", "mean", "std", "probabilities")),
     Format("litert-train", ".tflite", "litert_train", "ai_edge_litert", "tflite", "a trainable LiteRT model",
-           ("precision", "batch", "data", "mean", "std")),
-    Format("coreml", ".mlmodel", "coreml", "coremltools", "coreml", "an updatable Core ML model", ("batch", "data")),
+           ("precision", "batch", "data", "mean", "std", "probabilities")),
+    Format("coreml", ".mlmodel", "coreml", "coremltools", "coreml", "an updatable Core ML model",
+           ("batch", "data", "probabilities")),
     Format("coreml-predict", ".mlmodel", "coreml_predict", "coremltools", "coreml", "a Core ML model for inference",
-           ("data",)),
-    Format("onnx", ".onnx", "onnx", "onnx", "onnx", "an ONNX model", ("precision", "form", "data")),
+           ("data", "probabilities")),
+    Format("onnx", ".onnx", "onnx", "onnx", "onnx", "an ONNX model", ("precision", "form", "data", "probabilities")),
     Format("torch", ".pt", "torch", "torch", "torch", "a PyTorch state dict", ("data", "module")),
 )  # fmt: skip
 FORMATS = {row.name: row for row in ROWS}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from insitu.errors import DataError, GraphError
+from insitu.exporters.chances import left_out, with_chances
 from insitu.exporters.features import real_features
 from insitu.exporters.real import real_graph
 from insitu.exporters.written import Options
@@ -39,7 +40,9 @@ def chosen_graph(learner: Learner, options: Options) -> Graph:
     if options.precision == "int8" and not is_int8(graph):
         hint = either(shell="insitu train MODEL --data FILE -o FILE", python="insitu.compile(..., data=x)")
         raise DataError("this learner is float", hint=f"{hint} makes an int8 one")
-    return real_graph(graph) if options.precision == "float" and is_int8(graph) else graph
+    graph = real_graph(graph) if options.precision == "float" and is_int8(graph) else graph
+    end = left_out(learner) if options.probabilities else None
+    return with_chances(graph, end) if end is not None else graph
 
 
 def learned_state(learner: Learner) -> dict[str, np.ndarray]:

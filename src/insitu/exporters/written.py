@@ -17,6 +17,7 @@ class Options:
     mean: tuple[float, ...] | None = None  # what a float input expects of pixels: (pixel - mean) / std, for metadata
     std: tuple[float, ...] | None = None
     module: Any = None  # a torch module whose state dict is written
+    probabilities: bool | None = None  # True: the file ends in what makes probabilities of the outputs
 
 
 @dataclass(frozen=True)

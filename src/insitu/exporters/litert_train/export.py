@@ -98,7 +98,12 @@ def float_network(learner: Learner, options: Options) -> tuple[Graph, Mapping[st
     if options.precision != "float":
         hint = f"{option(precision='float')} trains the float network that it stands for   or   {option(to='litert')}"
         raise Unsupported("LiteRT trains in float only, and this learner is int8", hint=hint)
-    return chosen_graph(learner, options), {}
+    return chosen_graph(learner, _logits(options)), {}
+
+
+def _logits(options: Options) -> Options:
+    """A trainable file ends in probabilities beside its network, whatever is asked for."""
+    return replace(options, probabilities=None)
 
 
 def state_of(learner: Learner) -> dict[str, np.ndarray]:
@@ -207,7 +212,7 @@ def check(data: bytes, learner: Learner, options: Options) -> tuple[str, ...]:
 
     with silent():
         infer = Interpreter(model_content=data).get_signature_runner("infer")
-    graph = chosen_graph(learner, options)
+    graph = chosen_graph(learner, _logits(options))
     samples = compared(graph, options.data)
     largest = max(_difference(infer, graph, sample) for sample in samples)
     if not largest <= CLOSE:
