@@ -56,6 +56,7 @@ LONGER = 2  # times as many for a classifier's body, if it knows little: after t
 FEW_EPOCHS = 5  # if there are too few samples to hold any out: such fits are often repeated
 LARGE = 4000  # from this many samples on, some can be spared for the whole training
 CAREFUL = 1 / 3  # of the derived rates: for rates that are not tested
+LITTLE = 0.25  # of its task: if trials bring a network no further, they may have been too short to show anything
 KNOWN = 0.5  # of its task: from there on, a network has more to lose than a few samples can teach
 SOLVED = 1.0  # standard errors by which a solved last layer must be better, if the network knows much
 TRIES, SHORT_OF_TIME = 3, 2  # of a training that diverges, each at a third of the rates; if it takes long
@@ -319,6 +320,9 @@ def _tested(trials: Trials, given: Given, step_macs: int, solver: Solver | None)
         return _only_solved(trials, solver, before, solved)
     rates, fold = _with_head(first_rates(trials), given), trials.folds[0]
     best = choose(trials, rates, before, guessed, given.head_rate is not None, whole, solved)
+    patient = trials.patient(given.epochs or LONGER * trials.course.epochs)
+    if patient and max(known(before, guessed), known(best.score, guessed)) < LITTLE:
+        best = choose(patient, rates, before, guessed, given.head_rate is not None, whole, solved)
     if solver and solved and not best.rates.head:
         return _only_solved(trials, solver, before, solved)
     fixed = given.epochs or whole or not before.better_high

@@ -32,6 +32,7 @@ SHARE = 0.25  # of the training itself: what a trial may always cost
 PARTS = (0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
 ENOUGH = 40  # samples held out in a fold: then one is enough to look for rates
 SILENT = 1e-4  # of the head's gain: below, the body is reached through a head of zeros
+PATIENT = 6  # long trials that there must be work for
 GIVE_UP = 2.0  # standard errors by which a trial must be worse than another to be given up
 
 State = Mapping[str, np.ndarray]
@@ -105,6 +106,17 @@ class Trials:
         """The same for so many times the epochs."""
         course = replace(self.course, epochs=times * self.course.epochs)
         return replace(self, course=course, samples=times * self.samples)
+
+    def patient(self, epochs: int) -> Trials | None:
+        """The same as long as a training, which some networks need before anything shows; in the first fold alone, if
+        there is work for no more, or not at all. None as well if they are that long already."""
+        for folds in (self.folds, self.folds[:1]):
+            samples = epochs * sum(len(fold.learn) for fold in folds)
+            made = replace(self, folds=folds, starts=self.starts[: len(folds)], samples=samples,
+                           course=replace(self.course, epochs=epochs))  # fmt: skip
+            if samples > self.samples and made.leaves(PATIENT):
+                return made
+        return None
 
     def leaves(self, trials: int) -> bool:
         """Is there work left for so many trials and the training itself, without doing less elsewhere?"""
