@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,13 @@ def test_each_prediction_names_its_own_file_and_a_damaged_one_is_left_out(photos
         assert text.count(f"{photos / name} ") == 1
     assert "note: " in text and "1 file cannot be read, left out: one/9.png (is not an image, or is damaged)" in text
     assert f"{photos / 'nil' / '1.png'} " in said(capsys, "predict", TARGET, "--data", photos)
+
+
+def test_photos_in_folders_of_a_class_are_counted(photos, tmp_path, capsys):
+    moved = shutil.copytree(photos, tmp_path / "moved")
+    (moved / "nil" / "old").mkdir()
+    (moved / "nil" / "0.png").rename(moved / "nil" / "old" / "0.png")
+    assert "nil 3, one 4" in said(capsys, "info", moved)
 
 
 def test_info_says_what_a_folder_is_for(photos, tmp_path, capsys):

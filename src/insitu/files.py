@@ -9,7 +9,7 @@ import stat
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
@@ -184,3 +184,13 @@ def cache_folder() -> Path:
     given = os.environ.get("INSITU_CACHE")  # an empty word counts as none, as the XDG rules say
     root = given or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "insitu"
     return Path(root)
+
+
+def files_in(folder: str | Path, suffixes: Collection[str] = ()) -> list[Path]:
+    """The files of a folder and of the folders in it that are not hidden; with `suffixes`, those that end so."""
+    found = (p for p in Path(folder).rglob("*") if not p.is_dir() and not _hidden(p.relative_to(folder)))
+    return sorted(p for p in found if not suffixes or p.suffix.lower() in suffixes)
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)

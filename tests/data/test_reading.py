@@ -1,6 +1,7 @@
 """Samples from anywhere: right shapes and labels, and an error that names the mistake for wrong ones."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -359,6 +360,19 @@ def test_what_a_folder_leaves_out_or_changes_is_said(tmp_path):
     ):
         assert words in note
     assert len(found.notes) == 4
+
+
+def test_images_in_folders_of_a_class_folder_belong_to_the_class_and_hidden_ones_do_not(tmp_path):
+    for name in ("cat/1.png", "cat/summer/old/2.png", "dog/3.png", "dog/.cache/4.png", "dog/._3.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    found = read_samples(tmp_path, PICTURE)
+    assert [str(Path(f).relative_to(tmp_path)) for f in found.files] == [
+        "cat/1.png",
+        "cat/summer/old/2.png",
+        "dog/3.png",
+    ]
+    assert found.labels.tolist() == [0, 0, 1] and found.notes == ()
 
 
 def test_one_size_of_images_is_named_height_first(tmp_path):

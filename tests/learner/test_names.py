@@ -53,6 +53,14 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones():
         made.add_class("tap")
 
 
+def test_an_empty_folder_is_no_class_that_a_learner_has_to_know():
+    made, (x, y) = taught(), data(200)
+    names = ("empty", "nod", "rest", "tap", "wave")
+    samples = insitu.Samples((x,), np.array([names.index(n) for n in WORDS[y]]), names)
+    made.fit(samples, **COURSE)
+    assert made.names == ("nod", "rest", "tap", "wave") and made.evaluate(samples)["accuracy"] > 0.9
+
+
 def test_names_given_at_compile_keep_their_order():
     made = compiled(classes=["wave", "tap", "rest", "nod"])
     assert made.names == ("wave", "tap", "rest", "nod") and made.classes == 4

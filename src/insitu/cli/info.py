@@ -96,10 +96,10 @@ def of_data(path: Path) -> dict:
 
     from insitu.data.images import IMAGES
     from insitu.errors import DataError
+    from insitu.files import files_in
 
     kinds = {**dict.fromkeys(IMAGES, "photos"), ".wav": "sounds", ".csv": "recordings"}
-    folders = [p for p in sorted(path.iterdir()) if p.is_dir()]
-    found = {p.name: [f for f in p.iterdir() if f.suffix.lower() in kinds] for p in folders}
+    found = {p.name: files_in(p, kinds) for p in sorted(path.iterdir()) if p.is_dir()}
     loose = [f for f in path.iterdir() if f.suffix.lower() in kinds]
     groups = {name: files for name, files in found.items() if files} or {"": loose}
     counts = Counter(kinds[f.suffix.lower()] for files in groups.values() for f in files)

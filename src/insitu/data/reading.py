@@ -32,7 +32,7 @@ from insitu.data.sound import sound_samples
 from insitu.data.source import source_of
 from insitu.data.table_samples import table_samples
 from insitu.errors import DataError
-from insitu.files import check_arrays, check_source
+from insitu.files import check_arrays, check_source, files_in
 from insitu.graph import Graph, Value
 from insitu.graph.classes import checked
 from insitu.graph.source import UNIT
@@ -165,10 +165,10 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     """One subfolder per class, in the order of their names; or only images (or .wav files), without labels."""
     value, camera = _only(graph, path), source_of(graph).camera
     classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
-    groups = [_images_in(folder) for folder in classes] or [_images_in(path)]
+    groups = [files_in(folder, IMAGES) for folder in classes or [path]]
     files = [file for group in groups for file in group]
     for suffix, word in CUT.items() if not files else ():
-        if any(_files_in(folder, suffix) for folder in classes or [path]):
+        if any(files_in(folder, (suffix,)) for folder in classes or [path]):
             return _pieces(path, classes, graph, how, suffix, word)
     if not files:
         hint = f"one subfolder per class, with {', '.join(IMAGES)}, .wav or .csv files"
@@ -183,7 +183,7 @@ def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
 
 def _pieces(path: Path, classes: list[Path], graph: Graph, how: Reading, suffix: str, word: str) -> Samples:
     """The .wav or .csv files of each class, in pieces of the input's length."""
-    groups, value = [_files_in(folder, suffix) for folder in classes or [path]], graph.inputs[0]
+    groups, value = [files_in(folder, (suffix,)) for folder in classes or [path]], graph.inputs[0]
     files = [file for group in groups for file in group]
     read, kept, damaged = read_each(files, lambda file: READERS[suffix](file, graph, how).inputs[0], str(path))
     which = np.repeat(kept, [len(pieces) for pieces in read])
@@ -195,18 +195,14 @@ def _pieces(path: Path, classes: list[Path], graph: Graph, how: Reading, suffix:
                    files=tuple(str(files[k]) for k in which))  # fmt: skip
 
 
-def _files_in(folder: Path, suffix: str) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() == suffix)
-
-
 def _folder_notes(path: Path, groups: Mapping[Path, list[Path]], sizes: set, size: tuple[int, int]) -> tuple[str, ...]:
     """What was left out or changed while reading, which the user may not have meant."""
-    ignored = [p for folder in (groups or [path]) for p in folder.iterdir() if p.suffix.lower() not in IMAGES]
-    loose = _images_in(path) if groups else []
+    others = [p for folder in (groups or [path]) for p in files_in(folder) if p.suffix.lower() not in IMAGES]
+    loose = [p for p in sorted(path.iterdir()) if p.suffix.lower() in IMAGES] if groups else []
     empty = [folder.name for folder, files in groups.items() if not files]
     height, width = size
     found = (
-        (ignored, f"left out, as no images: {_number(ignored, 'file')}, for example {ignored and ignored[0].name}"),
+        (others, f"left out, as no images: {_number(others, 'file')}, for example {others and others[0].name}"),
         (loose, f"left out: {_number(loose, 'image')} outside the class folders"),
         (empty, f"no images in {', '.join(empty)}: a class without samples"),
         (sizes - {(width, height)}, f"images of {_sizes(sizes)} were resized to {height}x{width}"),
@@ -221,10 +217,6 @@ def _number(of: list[Path], what: str) -> str:
 def _sizes(found: set[tuple[int, int]]) -> str:
     """In pixels, height first, as the input's."""
     return f"{len(found)} sizes" if len(found) > 1 else "x".join(str(side) for each in found for side in reversed(each))
-
-
-def _images_in(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGES)
 
 
 def _photo(path: Path, graph: Graph, how: Reading) -> Samples:

@@ -38,8 +38,14 @@ def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", namin
         return with_targets(data, out)
     data = by_number(data, graph.classes)
     if naming and data.names and not (not any(graph.classes) and all(map(is_number, data.names))):
-        return check_labels(by_name(data, named(data.names, graph.classes, out.shape[-1])), out.shape[-1])
+        return check_labels(by_name(data, named(new_names(data, graph), graph.classes, out.shape[-1])), out.shape[-1])
     return check_labels(by_name(data, graph.classes), out.shape[-1])
+
+
+def new_names(data: Samples, graph: Graph) -> tuple[str, ...]:
+    """The classes that these samples name. An empty folder is none that a model with classes of its own has to know."""
+    used = set(np.unique(data.labels).tolist()) if any(graph.classes) else range(len(data.names))
+    return tuple(name for number, name in enumerate(data.names) if number in used or name in graph.classes)
 
 
 def check_one_answer(y, graph: Graph) -> None:

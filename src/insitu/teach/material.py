@@ -21,6 +21,7 @@ from insitu.data.left_out import left_out, uncounted
 from insitu.data.tables import LABEL_HEADINGS, Table, read_table, without_gaps
 from insitu.data.words import spread
 from insitu.errors import DataError
+from insitu.files import files_in
 from insitu.learner.lesson import Lesson, mark
 
 PHOTOS, RECORDINGS, SOUNDS, TABLE, QUANTITIES = "photos", "recordings", "sounds", "table", "quantities"
@@ -93,7 +94,7 @@ def _chosen(material: Material, share: float, seed: int, before: Lesson | None) 
 
 
 def _folder(path: Path, before: Lesson | None) -> Material:
-    groups = {p: _files(p) for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith(".")}
+    groups = {p: files_in(p, KINDS) for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith(".")}
     kinds = Counter(KINDS[f.suffix.lower()] for files in groups.values() for f in files)
     if not kinds:
         raise DataError("has no subfolders with photos, sounds or recordings", where=str(path), hint=NEEDED)
@@ -111,10 +112,6 @@ def _folder(path: Path, before: Lesson | None) -> Material:
     notes = (f"no {kind} in {', '.join(empty)}: not learned",) if empty else ()
     marks = _marks(keys, map(_contents, files))
     return Material(path, kind, names, labels, np.zeros(len(labels), bool), marks, keys, files, notes=notes)
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(f for f in folder.rglob("*") if f.suffix.lower() in KINDS and not f.name.startswith("."))
 
 
 def _contents(file: Path) -> bytes:
