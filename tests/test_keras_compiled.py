@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import insitu
+from insitu.errors import DataError
 
 keras = pytest.importorskip("keras")
 L = keras.layers
@@ -170,13 +171,42 @@ def test_what_cannot_be_taken_over_is_named(word, capsys):
     assert any(word in note for note in made.notes) and word in capsys.readouterr().err
 
 
+def test_int8_says_nothing_of_a_rate_and_an_optimizer_that_are_not_used(capsys):
+    insitu.compile(compiled(K.RMSprop()), data=X)
+    said = capsys.readouterr().err
+    assert "RMSprop is not known here: SGD" in said and "keeps RMSprop" not in said
+    made = insitu.compile(compiled(K.Adam(K.schedules.ExponentialDecay(0.3, 10, 0.9))), data=X)
+    assert not [note for note in made.notes if "schedule" in note] and any("SGD" in note for note in made.notes)
+    made = insitu.compile(compiled(K.SGD(K.schedules.ExponentialDecay(0.3, 10, 0.9))), data=X)
+    assert [note for note in made.notes if "schedule" in note] and made.recipe.rate == pytest.approx(0.3)
+
+
 @pytest.mark.parametrize(
-    ("last", "units", "loss"),
-    [("softmax", 3, "sparse_categorical_crossentropy"), ("sigmoid", 1, "binary_crossentropy")],
-)
-def test_a_last_function_that_is_part_of_the_loss_is_not_dropped_in_silence(last, units, loss, capsys):
+    ("last", "units", "loss", "way"),
+    [("softmax", 3, "sparse_categorical_crossentropy", "classify gives probabilities"),
+     ("sigmoid", 1, "binary_crossentropy", "classify gives probabilities"),
+     ("sigmoid", 2, "binary_crossentropy", "1 / (1 + exp(-logit)) is the probability")],
+)  # fmt: skip
+def test_a_last_function_that_is_part_of_the_loss_is_not_dropped_in_silence(last, units, loss, way, capsys):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(units, activation=last)])
     model.compile("sgd", loss)
     made = insitu.compile(model, precision="float")
-    said = f"the last {last} is part of the loss: predict gives logits, classify gives probabilities"
+    said = f"the last {last} is part of the loss: predict gives logits, {way}"
     assert said in made.notes and said in capsys.readouterr().err
+
+
+def test_a_single_sigmoid_is_classified_as_keras_predicts():
+    model = compiled(K.SGD(0.1), loss="binary_crossentropy", end="sigmoid", outputs=1)
+    made = insitu.compile(model, precision="float")
+    given = [answer["1"] for answer in made.classify(X)]
+    np.testing.assert_allclose(given, model.predict(X, verbose=0)[:, 0], atol=1e-5)
+    assert made.classify(X[:1], top=1)[0].keys() == {"1" if given[0] > 0.5 else "0"}
+    assert "outputs" in str(made) and "classes" not in str(made)
+
+
+def test_a_network_with_two_outputs_of_its_own_classifies_nothing_and_says_where_probabilities_are():
+    model = compiled(K.SGD(0.1), loss="binary_crossentropy", end="sigmoid", outputs=2)
+    made = insitu.compile(model, precision="float")
+    with pytest.raises(DataError, match="has no classes") as error:
+        made.classify(X)
+    assert "1 / (1 + exp(-logit))" in error.value.hint and "classes" not in str(made)

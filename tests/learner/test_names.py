@@ -280,3 +280,8 @@ def test_answers_for_several_outputs_are_refused_with_a_way_out_that_works():
     joined, answers = compiled(Two(True).eval(), head_init=None, **options), np.hstack(targets)
     joined.fit(x, answers)
     assert (np.square(joined.predict(x) - answers).mean(0) < 0.1 * answers.var(0)).all()
+
+
+def test_room_for_classes_is_not_counted_as_classes():
+    made = learner("last:1", precision="float", max_classes=6, classes=["wave", "tap", "rest", "nod"])
+    assert "4 of 6: wave, tap, rest, nod" in str(made)

@@ -8,7 +8,7 @@ from insitu.cli.groups import Groups
 from insitu.cli.model import add_model, add_shape, loaded, taking
 from insitu.cli.output import add_data, counted, read_data, say, show
 from insitu.cli.values import amount, audio, classes, count, height_width, index, motion, numbers, size, target_folder
-from insitu.graph.classes import listed
+from insitu.graph.classes import class_words
 from insitu.ops.pixels import CAMERAS
 
 HELP = "turn a model into a C program that trains it, and show how much memory it needs"
@@ -304,13 +304,6 @@ def to_text(report: dict) -> str:
 
 def _gives(report: dict) -> str:
     return "classes" if report.get("measure", "accuracy") == "accuracy" else "outputs"
-
-
-def class_words(count: int, names) -> str:
-    """`3: rest, tap, wave`"""
-    if not any(names):
-        return str(count)
-    return f"{count}: {listed(names, 8)}"
 
 
 def _kept(report: dict) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from insitu.cli.compile import class_words
 from insitu.cli.output import show
+from insitu.graph.classes import class_words
 
 HELP = "show the contents of a learner, a model or a board's folder"
 EXAMPLES = """\

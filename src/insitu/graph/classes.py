@@ -89,6 +89,13 @@ def unknown(name: str, known: Sequence[str]) -> DataError:
     return DataError(f"there is no class named {name!r}", hint=f"known: {shown}")
 
 
+def class_words(count: int, names: Sequence[str]) -> str:
+    """`3: rest, tap, wave`; `3 of 6: ...` if there is room for more."""
+    known = [name for name in names if name]
+    shown = f"{len(known)} of {count}" if 0 < len(known) < count else str(count)
+    return f"{shown}: {listed(known, 8)}" if known else shown
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """The first of these names on a line. One with a comma is quoted, or it would look like two."""
     shown = [f'"{name}"' if "," in name else name or "(no name)" for name in names[:most]]

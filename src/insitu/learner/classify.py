@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from insitu.errors import GraphError
+from insitu.errors import DataError, GraphError
 from insitu.graph import Graph
 from insitu.graph.classes import word
 from insitu.ops.activation import lut_s8, sigmoid
@@ -16,6 +16,7 @@ from insitu.ops.quant import dequantize, quantize, requantize_s8
 from insitu.training.head import in_use, is_share
 
 Classified = dict[str, float]  # name (or number) of a class -> its probability, the likeliest first
+PROBABILITY = "1 / (1 + exp(-logit)) is the probability"
 SAME = {dequantize, quantize, requantize_s8, reshape, transpose}  # the same numbers, in another form
 
 
@@ -25,6 +26,15 @@ def classified(graph: Graph, outputs: np.ndarray, names: Sequence[str], top: int
         return []
     chances, used = probabilities(graph, outputs), _used(graph, outputs)
     return [_ranked(row, names, top, used) for row in chances]
+
+
+def yes_or_no(loss: str, graph: Graph) -> tuple[str, str]:
+    """The classes of a single output that is 0 or 1; with other targets there are none."""
+    out = graph.outputs[0].type
+    if loss == "binary_cross_entropy" and out.size == out.shape[0]:
+        return "0", "1"
+    chance = f" (logits: {PROBABILITY} of each)" if loss == "binary_cross_entropy" else ""
+    raise DataError(f"a learner with the loss {loss} has no classes", hint=f"predict(x) gives its outputs{chance}")
 
 
 def probabilities(graph: Graph, outputs: np.ndarray) -> np.ndarray:

@@ -44,7 +44,8 @@ def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", namin
 
 def new_names(data: Samples, graph: Graph) -> tuple[str, ...]:
     """The classes that these samples name. An empty folder is none that a model with classes of its own has to know."""
-    used = set(np.unique(data.labels).tolist()) if any(graph.classes) else range(len(data.names))
+    labels = np.zeros(0) if data.labels is None else data.labels
+    used = set(np.unique(labels).tolist()) if any(graph.classes) else range(len(data.names))
     return tuple(name for number, name in enumerate(data.names) if number in used or name in graph.classes)
 
 

@@ -18,7 +18,7 @@ from insitu.devices.living import living as living_on
 from insitu.errors import DataError
 from insitu.files import write_whole
 from insitu.learner.asked import check_given, given_of
-from insitu.learner.classify import Classified, classified
+from insitu.learner.classify import Classified, classified, yes_or_no
 from insitu.learner.feed import Augment, plain, predict_all, predicted
 from insitu.learner.few import learn
 from insitu.learner.fitting import Run, batch_of, check_run, fit
@@ -186,8 +186,7 @@ class Learner(Owner):
         """For each sample its classes with their probabilities, the likeliest first; `top` of them, or all."""
         names, graph = self.names, self.graphs["predict"]
         if has_targets(self.recipe):
-            what = f"a learner with the loss {self.recipe.loss} has no classes"
-            raise DataError(what, hint="predict(x) gives its outputs")
+            names = yes_or_no(self.recipe.loss, graph)
         top, inputs = optional(top, "top", 1), to_classify(x, graph)
         return classified(graph, predict_all(self.device, plain(inputs))[0][:, 0], names, top)
 

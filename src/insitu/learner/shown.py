@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from insitu.files import write_whole
-from insitu.graph.classes import listed
+from insitu.graph.classes import class_words
 
 if TYPE_CHECKING:
     from insitu.learner.history import History
@@ -22,20 +22,25 @@ MOST_ROWS = 20
 def learner_rows(learner: Owner) -> list[tuple[str, str]]:
     """A learner's description, line by line. Nothing is planned, compiled or opened for it."""
     graph, parts = learner.graphs["predict"], learner.parts
-    names = listed([name for name in learner.names if name], 8)
     trained = sum(array.size for array in graph.state.values())
     where = learner.site.place or "a device that was opened elsewhere"
     return [
         ("model", graph.name),
         ("takes", ", ".join(f"{v.name} {v.type}" for v in graph.inputs)),
         ("gives", ", ".join(f"{v.name} {v.type}" for v in graph.outputs)),
-        ("targets" if learner.recipe.loss == "mse" else "classes", f"{learner.classes}{f': {names}' if names else ''}"),
+        answers(learner),
         *([("scheme", f"{parts.scheme.name}, {trained:,} trained parameters")] if parts else []),
         ("updates", f"every {learner.batch} samples" if learner.batch > 1 else "every sample"),
         ("loss", learner.recipe.loss),
         ("on", where + (f", linked for {learner.deployed.limits.board.name}"
                         if learner.deployed and learner.deployed.limits.board else "")),
     ]  # fmt: skip
+
+
+def answers(learner: Owner) -> tuple[str, str]:
+    """What it answers: classes, targets, or outputs that are 0 or 1."""
+    kind = {"mse": "targets", "binary_cross_entropy": "outputs"}.get(learner.recipe.loss, "classes")
+    return kind, class_words(learner.classes, learner.names)
 
 
 def as_text(title: str, rows: list[tuple[str, str]]) -> str:

@@ -10,7 +10,7 @@ from insitu.deploy import Limits, usual_gradients
 from insitu.graph import Graph, drop_unused
 from insitu.importers.keras.compiled import BATCH as KERAS_BATCH
 from insitu.importers.keras.compiled import Compiled, compiled
-from insitu.learner.classify import last_op
+from insitu.learner.classify import PROBABILITY, last_op
 from insitu.ops.activation import sigmoid
 from insitu.ops.norm import log_softmax, softmax, softmax_s8
 from insitu.terminal.wording import option
@@ -44,12 +44,14 @@ def recipe_of(taken: Compiled | None, recipe: Recipe | None, precision: str) -> 
     if precision == "float":
         return Recipe(**taken.fields, clip_kind="parameter"), taken.notes
     kept = {name: taken.fields[name] for name in ("loss", "decay", "smoothing") if name in taken.fields}
+    if "rate" not in taken.fields:
+        return Recipe(**kept), taken.notes
     plain = taken.fields.get("optimizer") == "sgd"  # only then does its rate mean the same
     if plain:
         return Recipe(**kept, rate=taken.fields["rate"], clip=taken.fields["clip"] or None), taken.notes
     keeps = f"{option(precision='float')} keeps {taken.name}"
     note = f"int8 weights are updated by SGD, at a rate that fit finds; {keeps}"
-    return Recipe(**kept), (f"Keras: {note}", *taken.notes)
+    return Recipe(**kept), (f"Keras: {note}", *(n for n in taken.notes if n not in taken.about_steps))
 
 
 def _usual_batch(taken: Compiled | None, precision: str, limits: Limits) -> int:
@@ -69,7 +71,8 @@ def bare(graph: Graph, settings: Settings) -> tuple[Graph, str]:
     part_of_loss = settings.recipe.loss == "binary_cross_entropy" and not (taken and taken.logits)
     if not part_of_loss or node is None or node.op is not sigmoid:
         return graph, ""
-    note = "the last sigmoid is part of the loss: predict gives logits, classify gives probabilities"
+    way = "classify gives probabilities" if graph.outputs[0].type.size == 1 else PROBABILITY
+    note = f"the last sigmoid is part of the loss: predict gives logits, {way}"
     return drop_unused(replace(graph, outputs=(node.inputs[0], *graph.outputs[1:]))), note
 
 

@@ -41,6 +41,7 @@ class Compiled:
     fields: dict[str, Any] = field(default_factory=dict)
     logits: bool = False  # the loss takes the outputs before a sigmoid or softmax
     notes: tuple[str, ...] = ()
+    about_steps: tuple[str, ...] = ()  # those of the notes that say something of the optimizer
     every: bool = False  # no layer is frozen
 
 
@@ -72,9 +73,9 @@ def _settings(optimizer, loss, weights) -> Compiled:
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a wrapper that scales the loss
     updates, words = _optimizer(optimizer)
     aim, logits, more = _loss(loss)
-    notes = tuple(f"Keras: {note}" for note in (*words, *more, *_weights(weights)))
+    steps, others = (tuple(f"Keras: {note}" for note in found) for found in (words, [*more, *_weights(weights)]))
     name = _kind(optimizer) + (f"({updates['rate']:g})" if "rate" in updates else "")
-    return Compiled(name, {**updates, **aim}, logits, notes)
+    return Compiled(name, {**updates, **aim}, logits, (*steps, *others), steps)
 
 
 def _kind(given) -> str:
