@@ -275,11 +275,12 @@ class Joined(torch.nn.Module):
         return self.head(torch.cat([self.body(x), facts], 1))
 
 
-def test_a_model_of_two_inputs_takes_them_as_a_tuple_or_a_list():
+def test_a_model_of_two_inputs_takes_them_as_a_tuple_a_list_or_a_dict():
     rng = np.random.default_rng(0)
     x, facts = rng.normal(size=(24, 2, 8)).astype(np.float32), rng.normal(size=(24, 3)).astype(np.float32)
     y = np.arange(24) % 3
-    for given in ((x, facts), [x, facts], ((x, facts), y)):
+    named = {"facts": facts, "x": x}
+    for given in ((x, facts), [x, facts], ((x, facts), y), named, (named, y)):
         made = insitu.compile(Joined(), data=given, classes=3, head_init="zero")
         assert made.graphs["predict"].inputs[1].shape == (1, 3)
     made.fit([x, facts], y, epochs=1, rate=0.01)
@@ -287,6 +288,8 @@ def test_a_model_of_two_inputs_takes_them_as_a_tuple_or_a_list():
     assert np.array_equal(made.predict([x, facts]), wanted) and np.array_equal(made.predict((x, facts)), wanted)
     assert [max(c, key=c.get) for c in made.classify([x, facts])] == [str(k) for k in wanted.argmax(1)]
     assert made.evaluate((x, facts), y)["samples"] == 24
+    with pytest.raises(ModelError, match="needs an example"):
+        insitu.compile(Joined(), data={"y": facts, "x": x})
 
 
 def test_auto_trains_all_of_a_single_layer_behind_sound_features():

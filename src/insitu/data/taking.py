@@ -111,7 +111,9 @@ def _whole_stream(x: Iterable[Any], value: Value) -> np.ndarray:
 
 
 def _by_input(data, graph: Graph):
-    """A dict of arrays, one per input of the model, as a tuple in its order; anything else as it is."""
+    """A dict of arrays, one per input of the model, as a tuple in its order, also beside labels; else as it is."""
+    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], Mapping):
+        return _by_input(data[0], graph), data[1]
     if not isinstance(data, Mapping):
         return data
     names = [v.name for v in graph.inputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -65,8 +65,9 @@ def example_of(model: Any, example: Any, data: Any) -> Any:
         return example
     if not module:
         return [x[:1] for x in _given(data) if hasattr(x, "shape") and len(x.shape) > 1]
-    inputs = [_stacked(x) for x in _arrays(data, _takes(model.forward))]
-    if any(not hasattr(x, "shape") or not len(x) for x in inputs):
+    named = _named(data, model.forward)
+    inputs = [_stacked(x) for x in (_arrays(data, _takes(model.forward)) if named is None else named)]
+    if not inputs or any(not hasattr(x, "shape") or not len(x) for x in inputs):
         return example
     if len(inputs) > 1:
         return tuple(np.array(x[:1], np.float32) for x in inputs)
@@ -89,6 +90,15 @@ def _given(data: Any) -> Sequence[Any]:
     """The inputs among samples, in any of the forms that compile() takes."""
     first = data[0] if isinstance(data, tuple) and data else data
     return first if isinstance(first, tuple | list) else (first,)
+
+
+def _named(data: Any, forward: Callable[..., Any]) -> list[Any] | None:
+    """The inputs in a dict, in the order of the arguments; none if its names are not those; None if it is no dict."""
+    first = data[0] if isinstance(data, tuple) and data else data
+    if not isinstance(first, Mapping):
+        return None
+    order = [name for name in signature(forward).parameters if name in first]
+    return [first[name] for name in order] if len(order) == len(first) else []
 
 
 def _takes(forward: Callable[..., Any]) -> int:
