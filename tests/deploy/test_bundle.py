@@ -113,6 +113,15 @@ def expect_example(out: str) -> None:
 
 
 @absent("make")
+def test_make_gives_each_flag_once(folder):
+    said = subprocess.run(["make", "-n"], cwd=folder, check=True, capture_output=True, text=True).stdout
+    lines = [line.split() for line in said.splitlines() if " -c " in line or "-o example" in line]
+    assert len(lines) > 20 and all(line.count("-DINSITU_SCALAR") == 1 for line in lines)
+    said = subprocess.run(["make", "-n", "lib", "CROSS=x-"], cwd=folder, check=True, capture_output=True, text=True)
+    assert " -c " in said.stdout and "INSITU_SCALAR" not in said.stdout
+
+
+@absent("make")
 def test_make_builds_the_example_and_it_runs(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "it")
     compiler = "gcc" if shutil.which("gcc") else f"{sys.executable} -m ziglang cc"

@@ -204,6 +204,28 @@ def test_nothing_is_unlearned_because_a_class_has_no_samples():
 # errors -----------------------------------------------------------------------------------------
 
 
+def test_a_sample_in_place_of_an_id_is_not_shown():
+    one, x = learner(KIND), samples(model_of(KIND), 1)[0]
+    one.observe(x)
+    with pytest.raises(DataError, match="no record whose id is of type ndarray") as error:
+        one.label(x, 0)  # type: ignore[arg-type]
+    assert len(str(error.value)) < 200 and "ids are those that `observe` returned" in error.value.hint
+
+
+def test_a_life_says_what_it_is_like(tmp_path: Path):
+    one, (x, y) = learner(KIND), samples(model_of(KIND), 40)
+    life = one.keep(tmp_path / "life")
+    one.observe(x[:30], y[:30])
+    one.observe(x[30:])
+    one.rehearse(steps=8)
+    shown = repr(life)
+    for words in (f"in       {tmp_path / 'life'}", "samples  40 of at most", "; 10 without a label", "bouts    1, 0 of",
+                  f"guards   {one.statistics()['guards']}", "classes  0 "):  # fmt: skip
+        assert words in shown, shown
+    one.close_life()
+    assert "closed" in repr(life)
+
+
 def test_what_a_life_cannot_do_is_said_clearly(tmp_path: Path):
     one = learner(KIND)
     life = one.keep(tmp_path / "life")

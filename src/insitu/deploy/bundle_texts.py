@@ -145,16 +145,16 @@ lib: out/libnet.a
 
 out/%.o: src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(CFLAGS) -Isrc -c $< -o $@
+	$(CC) $(FLAGS) $(SCALAR) $(CFLAGS) -Isrc -c $< -o $@
 
 out/libnet.a: $(OBJECTS)
 	$(CROSS)ar rcs $@ $^
 
 # without CROSS, plain C: this folder has the headers of its own core only
-all example lib: FLAGS += $(if $(CROSS),,-DINSITU_SCALAR)
+all example lib: SCALAR := $(if $(CROSS),,-DINSITU_SCALAR)
 
 example: example_main.c out/libnet.a
-	$(CC) $(FLAGS) $(CFLAGS) -Isrc $< out/libnet.a -o $@
+	$(CC) $(FLAGS) $(SCALAR) $(CFLAGS) -Isrc $< out/libnet.a -o $@
 {rule}
 clean:
 	rm -rf out example

@@ -25,6 +25,7 @@ from insitu.data.arguments import byte_count, number, optional, whole
 from insitu.errors import DataError
 from insitu.graph.classes import word
 from insitu.learner.rows import class_number, forget_class, head_rows, rows_in_use, set_row
+from insitu.learner.shown import as_text
 from insitu.store import rehearsing
 from insitu.store.banks import erase_banks, write_bank
 from insitu.store.bout import Rehearsed
@@ -38,9 +39,9 @@ from insitu.store.record import LifeRecord
 from insitu.store.records import QUOTA, Arrival, Shape, Store, open_store
 from insitu.store.rehearsing import abandon, check_asked, shortest
 from insitu.store.resuming import DRIFT, point_of, resume
-from insitu.store.rules import NONE, TYPICAL, is_id, why_missing
+from insitu.store.rules import NONE, TYPICAL, is_id, no_record, why_missing
 from insitu.store.spread import Spread, spread_bytes
-from insitu.store.statistics import statistics
+from insitu.store.statistics import life_rows, statistics
 from insitu.store.typical import Newcomer, head_alone, spared
 from insitu.store.verdict import note_missing
 from insitu.training.head import UNUSED
@@ -87,6 +88,9 @@ class Life:
         except BaseException:
             self.close()
             raise
+
+    def __repr__(self) -> str:
+        return as_text("insitu.Life", life_rows(self) if self._begun else [("is", "closed")])
 
     @property
     def where(self) -> str:
@@ -179,7 +183,7 @@ class Life:
         with self.learner._changing, self.store.changing():
             if not is_id(id) or id not in self.store.ledger.records:
                 hint = why_missing(id, self.store.ledger.next_id - 1)
-                raise DataError(f"there is no record {id}", where=self.where, hint=hint)
+                raise DataError(no_record(id), where=self.where, hint=hint)
             if self.store.ledger.records[id].label == k:
                 return True
             if self.record.bout:

@@ -25,7 +25,7 @@ from insitu.store.bout import LEAST, MOST, PASSES, PROBES, Rehearsed
 from insitu.store.budget import Budget
 from insitu.store.export import export_board
 from insitu.store.rehearsing import check_asked
-from insitu.store.rules import is_id, why_missing
+from insitu.store.rules import is_id, no_record, why_missing
 from insitu.store.verdict import harm, note_missing_on
 from insitu.terminal.wording import option
 from insitu.training.train import BODY_RATE
@@ -82,7 +82,7 @@ class BoardLife:
         number = class_number(self.learner, label)
         if not is_id(id) or not any(r.id == id for r in self.board.records()):
             last = self.board.statistics()["next_id"] - 1
-            raise DataError(f"there is no record {id}", where="store", hint=why_missing(id, last))
+            raise DataError(no_record(id), where="store", hint=why_missing(id, last))
         self.board.label(id, number)
         if id in self._shown:
             self._shown[id].label = number

@@ -131,6 +131,12 @@ def is_id(id: object) -> TypeGuard[int]:
     return isinstance(id, Integral) and not isinstance(id, bool)
 
 
+def no_record(id: object) -> str:
+    """What is wrong if there is no record with this id. A sample in its place is not shown: it may be long."""
+    shown = f"there is no record {id}" if isinstance(id, int | float | str) else ""
+    return shown or f"there is no record whose id is of type {type(id).__name__}"
+
+
 def why_missing(id: object, last: int) -> str:
     """Why there is no record with this id; `last` is the newest that was given."""
     if is_id(id) and 0 < id <= last:

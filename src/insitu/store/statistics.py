@@ -29,6 +29,22 @@ def statistics(life: Life) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def life_rows(life: Life) -> list[tuple[str, str]]:
+    """A life's description, line by line."""
+    now = statistics(life)
+    by_class = ", ".join(f"{name} {n}" for name, n in now["classes"].items())
+    collect = ": collect labels" if now["collect"] else ""
+    return [
+        ("of", life.learner.graphs["predict"].name),
+        ("in", str(life.folder or "memory")),
+        ("samples", f"{now['records']:,} of at most {now['capacity']:,}; {now['unlabelled']:,} without a label"),
+        ("classes", by_class),
+        ("guards", f"{now['guards']:,}"),
+        ("bouts", f"{now['bouts']:,}, {now['rolled_back']:,} of them undone"),
+        ("drift", f"{now['drift']:.2f}{collect}"),
+    ]
+
+
 def _labelled(life: Life) -> dict[int, int]:
     """Class -> its samples."""
     used = rows_in_use(life.learner)
