@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import insitu
+from insitu.cli import main
 from insitu.devices.device import Updates
 from insitu.errors import DataError, GraphError
 from insitu.learner.rows import rows_in_use
@@ -224,6 +225,17 @@ def test_a_life_says_what_it_is_like(tmp_path: Path):
         assert words in shown, shown
     one.close_life()
     assert "closed" in repr(life)
+
+
+def test_the_folder_of_a_life_is_not_mistaken_for_that_of_a_board(tmp_path: Path, capsys):
+    one = learner(KIND)
+    one.keep(tmp_path / "life")
+    one.close_life()
+    with pytest.raises(DataError, match="holds the life of a learner") as error:
+        insitu.open(tmp_path / "life")
+    assert "keep" in error.value.hint
+    assert main(["info", str(tmp_path / "life")]) == 1
+    assert "holds the life of a learner" in capsys.readouterr().err
 
 
 def test_what_a_life_cannot_do_is_said_clearly(tmp_path: Path):

@@ -75,9 +75,9 @@ def of_model(path: Path) -> dict:
 
 def of_folder(path: Path) -> dict:
     """A board's folder, a C program for no board, or samples."""
-    from insitu.deploy.folder import is_folder
+    from insitu.deploy.folder import LIFE, is_folder
 
-    if is_folder(path):
+    if is_folder(path) or (path / LIFE).is_file():
         return of_board(path)
     return of_program(path) if list(path.glob("*_weights.h")) else of_data(path)
 

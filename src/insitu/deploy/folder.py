@@ -23,6 +23,7 @@ MANIFEST = "insitu.json"
 LEARNER = "learner.insitu"  # the learner that the folder was written from: insitu prove checks the C against it
 STAGE = ".insitu-"  # what a folder is called in which files wait for their places
 OLD = ".insitu-old.json"  # the manifest of the program that was here before, until it is gone
+LIFE = "store.db"  # in the folder of a life on this machine, which is no board's
 OURS = (MANIFEST, OLD, EVERYTHING, f"src/{EVERYTHING}")  # one of them is in every folder that was written here
 PROGRAM = ("src/", "emulator.elf", "firmware.", LEARNER)  # what is run: users may change the other files
 

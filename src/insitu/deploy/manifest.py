@@ -17,7 +17,7 @@ from insitu.codegen.state import StateLayout
 from insitu.data.source import source_of
 from insitu.deploy import Deployment
 from insitu.deploy.choices import checked_choices
-from insitu.deploy.folder import MANIFEST, OLD, check_files, written_again
+from insitu.deploy.folder import LIFE, MANIFEST, OLD, check_files, written_again
 from insitu.deploy.lowering import checked
 from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
@@ -111,6 +111,9 @@ def read_manifest(folder: str | Path) -> Manifest:
     except OSError as e:
         if (Path(folder) / OLD).is_file():
             raise DataError("is half written: that was interrupted", where=str(folder), hint=written_again()) from e
+        if (Path(folder) / LIFE).is_file():
+            hint = 'of the learner it belongs to, learner.keep("DIR") goes on with it'
+            raise DataError("holds the life of a learner, not a board's program", where=str(folder), hint=hint) from e
         shell, python = "insitu compile MODEL --board stm32f746 -o DIR", 'compile(..., board="stm32f746").write("DIR")'
         hint = f"{either(shell=shell, python=python)} makes one"
         raise DataError(f"is not the folder of a board: {e.strerror or e}", where=str(path), hint=hint) from e

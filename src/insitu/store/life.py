@@ -22,6 +22,7 @@ import numpy as np
 
 from insitu.data import Samples, as_inputs
 from insitu.data.arguments import byte_count, number, optional, whole
+from insitu.deploy.folder import LIFE
 from insitu.errors import DataError
 from insitu.graph.classes import word
 from insitu.learner.rows import class_number, forget_class, head_rows, rows_in_use, set_row
@@ -75,7 +76,7 @@ class Life:
             beside = spread_bytes(self.mind.features, byte_count(quota, "quota") or 0) if covariance else 0
             shape = Shape(self.mind.latent_bytes, self.mind.raw_bytes if raw else 0, self.mind.features,
                           learner.classes, self.mind.model, beside)  # fmt: skip
-            place = self.folder and self.folder / "store.db"
+            place = self.folder and self.folder / LIFE
             self.store: Store = _opened(place, shape, self.mind.older, quota=quota, count=count, rule=rule, key=key)
             self.drift_: Drift = Drift()
             self.used: set[int] = set()
