@@ -84,6 +84,14 @@ def test_one_file_or_several_are_predicted(taught, folder, capsys, monkeypatch):
         assert line.split(str(file))[1].split()[0] == name and "%" in line
 
 
+@pytest.mark.parametrize(("count", "shown", "rest"), [(12, 12, ""), (20, 20, ""), (21, 10, "... and 11 more")])
+def test_all_predictions_are_shown_if_few_would_be_left_out(taught, folder, capsys, count, shown, rest):
+    files = sorted((folder / "photos").rglob("*.png"))[:count]
+    assert main(["predict", str(taught), *map(str, files)]) == 0
+    said = capsys.readouterr().out
+    assert said.count(".png") == shown and rest in said and ("more" in said) == bool(rest)
+
+
 def test_wrong_answers_are_listed_the_surest_first(taught, folder, tmp_path, capsys):
     shutil.copytree(folder / "photos", tmp_path / "mixed")
     (tmp_path / "mixed" / "sky" / "0.png").rename(tmp_path / "mixed" / "leaf" / "wrong.png")

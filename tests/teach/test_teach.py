@@ -133,10 +133,12 @@ def test_the_command_writes_a_learner_that_goes_on(iris, tmp_path, capsys):
     assert insitu.open(out).names == ("setosa", "versicolor", "virginica")
     for option in (["--board", "nrf52840"], ["--seed", "1"], ["--test-share", "0.3"], ["--sram", "64K"]):
         assert main(["teach", str(iris), "-o", str(out), *option]) == 1
-        assert f"{option[0]} cannot change it" in capsys.readouterr().err
+        assert f"{option[0]} cannot be changed" in capsys.readouterr().err
     assert main(["teach", str(iris), "-o", str(out), "--seed", "0"]) == 0  # as it was taught
     said = capsys.readouterr()
     assert "going on with" in said.err and "examples that were not learned from" in said.out
+    assert main(["compile", str(out), "--board", "nrf52840", "--sram", "1K"]) == 1
+    assert "insitu teach DATA --board nrf52840 -o NEW.insitu" in capsys.readouterr().err
 
 
 def test_a_class_that_is_new_in_the_data_is_learned_too(iris, tmp_path, capsys):

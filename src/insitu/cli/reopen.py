@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from insitu.cli.output import read_data
 from insitu.data.samples import Samples
-from insitu.errors import DataError
+from insitu.errors import BudgetError, DataError
 from insitu.learner import Learner
 
 # options that made the program, which are in a learner's file already
@@ -55,4 +55,15 @@ def linked(learner: Learner, arguments) -> Learner:
 
     given = {name: getattr(arguments, name, None) for name in ("store", "store_rule", "class_cost")}
     limits = limits_of(arguments.board, arguments.sram, arguments.flash, arguments.prefer, **given)
-    return relinked(learner, limits, arguments.grad, getattr(arguments, "max_classes", None), arguments.rows)
+    try:
+        return relinked(learner, limits, arguments.grad, getattr(arguments, "max_classes", None), arguments.rows)
+    except BudgetError as e:
+        raise too_large(e, learner, arguments.board) from e
+
+
+def too_large(error: BudgetError, learner: Learner, board: str) -> BudgetError:
+    """The error, with the way out of a learner that `insitu teach` chose for more memory: teach chooses again."""
+    if learner.lesson is None or learner.lesson.board == board:
+        return error
+    again = f"insitu teach DATA --board {board} -o NEW.insitu, which chooses a network that fits and learns anew"
+    return BudgetError(error.what, where=error.where, hint=f"{again}   or   {error.hint}")

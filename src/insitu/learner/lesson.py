@@ -77,10 +77,12 @@ class Lesson:
         if changed is None:
             return self
         name = either(shell=f"--{'test-share' if changed == 'share' else changed}", python=changed)
-        now = f"with {was}" if (was := getattr(self, changed)) is not None else "without it"
-        hint = either(shell="leave it out, use --again to start anew, or: insitu compile FILE --board NAME -o DIR",
-                      python="leave it out, or leave out go_on to start anew")  # fmt: skip
-        raise DataError(f"{name} cannot change it: the learner was taught {now}", hint=hint)
+        now = f"with {name} {was}" if (was := getattr(self, changed)) is not None else "without it"
+        shell = (
+            "leave it out, or --again learns anew with it; insitu compile FILE --board NAME -o DIR keeps the network"
+        )
+        hint = either(shell=shell, python="leave it out, or leave out go_on to learn anew with it")
+        raise DataError(f"{name} cannot be changed: this learner was taught {now}", hint=hint)
 
 
 def mark(text: str | bytes) -> int:

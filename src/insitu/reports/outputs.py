@@ -12,7 +12,7 @@ from insitu.graph.classes import word
 from insitu.learner.classify import probabilities
 from insitu.terminal.table import table
 
-SHOWN = 10  # samples in the text
+SHOWN = 10  # samples in the text, if there are more than twice as many
 FEW = 8  # numbers per sample that are shown
 WIDEST = 60  # letters of a path
 
@@ -65,7 +65,7 @@ class Predictions:
         return ["", table(("wrong", "label", "answer"), rows) + rest]
 
     def _top_table(self) -> str:
-        shown = self.top[:SHOWN]
+        shown = self.top[: shown_of(len(self.top))]
         count = len(shown[0].classes)
         rows, known = [self._row(i, p) for i, p in enumerate(shown)], any(p.label is not None for p in shown)
         heads = ["file" if shown[0].file else "sample", *(f"top {k + 1}" for k in range(count)), "label"]
@@ -86,11 +86,17 @@ class Predictions:
         rows = [
             [short(self.files[i]) if self.files else i, *(f"{v:.5g}" for v in row)] for i, row in enumerate(self.values)
         ]
-        rest = len(rows) - SHOWN
-        return table(heads, rows[:SHOWN]) + (f"\n... and {rest:,} more (-o writes all of them)" * (rest > 0)) + "\n\n"
+        shown = shown_of(len(rows))
+        rest = len(rows) - shown
+        return table(heads, rows[:shown]) + (f"\n... and {rest:,} more (-o writes all of them)" * (rest > 0)) + "\n\n"
 
     def _summary_line(self) -> str:
         return "  ".join(f"{k} {v:.4g}" for k, v in self.summary.items())
+
+
+def shown_of(count: int) -> int:
+    """How many of so many samples are printed: all of them, if few would be left out."""
+    return count if count <= 2 * SHOWN else SHOWN
 
 
 def short(file: str) -> str:

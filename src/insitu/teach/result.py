@@ -12,7 +12,7 @@ from insitu.deploy.estimate import estimated
 from insitu.learner import Learner
 from insitu.learner.history import History
 from insitu.teach.material import Material
-from insitu.terminal.table import size, table
+from insitu.terminal.table import duration, size, table, three
 
 SHOWN = 12  # classes in a printed confusion matrix; with more, the worst confusions are listed
 
@@ -70,8 +70,8 @@ class Taught:
                 (made.flash_bytes, board.flash.bytes, "flash"),
             )
         )
-        ms = board.milliseconds(steps["predict"])
-        work = f"a prediction takes about {steps['predict'] / 1e6:.3g} M instructions, {ms:.3g} ms"
+        time = duration(board.milliseconds(steps["predict"]))
+        work = f"a prediction takes about {three(steps['predict'] / 1e6)} M instructions, {time}"
         return [f"board     {board.name}: {memory}; {work}"]
 
     def _tests(self) -> list[str]:

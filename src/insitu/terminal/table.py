@@ -45,6 +45,16 @@ def size(count: int) -> str:
     return f"{count:,} B" if count < 10_000 else f"{count / 1000:,.1f} KB"
 
 
+def duration(ms: float) -> str:
+    """Milliseconds in readable form: seconds from one on."""
+    return f"{three(ms / 1000)} s" if ms >= 999.5 else f"{three(ms)} ms"
+
+
+def three(number: float) -> str:
+    """At least three digits, without an exponent."""
+    return f"{number:,.0f}" if number >= 99.95 else f"{number:.3g}"
+
+
 def _all_numbers(column: Sequence[str]) -> bool:
     return all(cell == "-" or cell.lstrip("-")[:1].isdigit() for cell in column)
 
