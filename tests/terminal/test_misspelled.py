@@ -25,6 +25,7 @@ WRONG = {
     "load": (lambda: insitu.load(net(), exmple=1), "load: .*did you mean example"),
     "open": (lambda: insitu.open(sorce="x"), "open: .*did you mean source"),
     "fit": (lambda: learner().fit([[0] * 4], [0], epoch=3), "Learner.fit: .*did you mean epochs"),
+    "keras": (lambda: learner().fit([[0] * 4], [0], validation_data=()), "Learner.fit: .*validation_data .here: valid"),
     "export": (lambda: learner().export("x.onnx", precison="float"), "export: .*did you mean precision"),
 }
 
@@ -35,6 +36,12 @@ def test_a_misspelled_argument_is_told_with_the_nearest_name(name):
     with pytest.raises(insitu.ArgumentError, match=words) as e:
         call()
     assert isinstance(e.value, TypeError) and e.value.hint
+
+
+def test_what_takes_the_place_of_class_weights_is_said():
+    with pytest.raises(insitu.ArgumentError, match="no argument class_weight") as e:
+        learner().fit([[0] * 4], [0], class_weight={0: 2.0})
+    assert e.value.hint.startswith("give the samples of a rare class more often; arguments: x, y")
 
 
 def test_signatures_are_shown_as_they_are_written():

@@ -15,6 +15,13 @@ from typing import Any, TypeVar
 from insitu.errors import ArgumentError
 from insitu.terminal.wording import meant
 
+# arguments of other libraries: what they are called here, and what takes their place
+HERE = {"learning_rate": "rate", "lr": "rate", "validation_data": "validation", "num_epochs": "epochs"}
+INSTEAD = {
+    "class_weight": "give the samples of a rare class more often",
+    "sample_weight": "give a sample that counts more several times",
+}
+
 Public = TypeVar("Public", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 
@@ -53,4 +60,10 @@ def _unknown(function: Callable[..., Any], named: dict[str, Any]) -> ArgumentErr
     if wrong is None:
         return None
     where = function.__qualname__.removesuffix(".__init__")
-    return ArgumentError(f"has no argument {wrong}{meant(wrong, names)}", where=where, hint=", ".join(names))
+    hint = "; arguments: ".join(filter(None, [INSTEAD.get(wrong), ", ".join(names)]))
+    return ArgumentError(f"has no argument {wrong}{_here(wrong, names)}", where=where, hint=hint)
+
+
+def _here(wrong: str, names: list[str]) -> str:
+    """What an unknown argument probably means."""
+    return f" (here: {HERE[wrong]})" if HERE.get(wrong) in names else meant(wrong, names)
