@@ -132,6 +132,11 @@ def test_a_learner_becomes_the_program_of_a_board(taught, folder, tmp_path, caps
         assert board.names == ("berry", "leaf", "sky")
 
 
+def test_check_takes_the_model_of_a_learner(taught, capsys):
+    found = run(capsys, "check", taught)
+    assert {row["op"] for row in found["rows"]} >= {"conv2d_s8", "linear"} and found["totals"]["schemes"]
+
+
 def test_info_tells_what_a_file_holds(taught, folder, capsys):
     found = run(capsys, "info", taught)
     assert (found["holds"], found["classes"], found["scheme"]) == ("a learner", "3: berry, leaf, sky", "last:1")

@@ -18,6 +18,7 @@ EXAMPLES = """\
   insitu check model.tflite --json        the same as JSON
   insitu check model.pt2 --batch 4        where the file leaves the batch open
   insitu check model.onnx --shape 3x96x96 where it leaves other sizes open
+  insitu check learned.insitu             the model of a learner, as it is compiled
 """
 
 
@@ -35,11 +36,12 @@ def run(arguments) -> int:
 
 def examine(arguments):
     """The report on a file: on its graph, or on its list of ops if it has no graph."""
+    from insitu.graph.file import is_learner
     from insitu.reports.trainable import check_graph, check_uses
 
     path, batch = arguments.model, arguments.batch
     try:
-        graph = loaded(arguments, load, batch=batch)
+        graph = _model_of(path) if is_learner(path) else loaded(arguments, load, batch=batch)
         found = replace(check_graph(graph), model=Path(path).stem)
         return replace(found, totals=_totals(graph, found)) if found.trainable and batch == 1 else found
     except ModelError as problem:
@@ -49,6 +51,13 @@ def examine(arguments):
             raise problem from None  # not even a list of ops: the first error is the most helpful one
         name = Path(path).stem
         return check_uses(name, form_of(path), uses, f"{problem.where}: {problem.what}", problem.hint)
+
+
+def _model_of(path):
+    """The model in a learner's file, as it predicts now."""
+    from insitu.learner.model import load
+
+    return load(path).graph
 
 
 def _totals(graph, found):
