@@ -112,7 +112,8 @@ def read_manifest(folder: str | Path) -> Manifest:
         if (Path(folder) / OLD).is_file():
             raise DataError("is half written: that was interrupted", where=str(folder), hint=written_again()) from e
         if (Path(folder) / LIFE).is_file():
-            hint = 'of the learner it belongs to, learner.keep("DIR") goes on with it'
+            python = 'of the learner it belongs to, learner.keep("DIR") goes on with it'
+            hint = either(shell=f"in Python, {python}", python=python)
             raise DataError("holds the life of a learner, not a board's program", where=str(folder), hint=hint) from e
         shell, python = "insitu compile MODEL --board stm32f746 -o DIR", 'compile(..., board="stm32f746").write("DIR")'
         hint = f"{either(shell=shell, python=python)} makes one"
