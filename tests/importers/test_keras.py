@@ -101,6 +101,22 @@ def two_inputs():
     return keras.Model([a, b], L.Dense(2, activation="tanh")(L.Concatenate()([L.Dense(5)(a), b])))
 
 
+def attends():
+    x = keras.Input((9, 12))
+    y = L.Add()([x, L.MultiHeadAttention(3, 4, name="heads")(x, x)])
+    return keras.Model(x, L.Dense(5)(L.GlobalAveragePooling1D()(L.RMSNormalization()(y))))
+
+
+def test_each_product_of_an_attention_layer_takes_its_bias_in():
+    graph = agrees(randomise(attends()))
+    assert ops(graph).count("linear") == 5 and ops(graph).count("matmul") == 2
+    assert "heads" in graph.producer and ops(graph).count("add") == 1 + 1  # the skip, and the norm's epsilon
+
+
+def test_every_activation_of_keras_that_torch_spells_with_numbers():
+    agrees(keras.Sequential([keras.Input((6,)), *(L.Activation(a) for a in ("squareplus", "celu", "selu", "mish"))]))
+
+
 def nested():
     inner = keras.Sequential([keras.Input((5, 5, 2)), L.Conv2D(3, 3, name="conv"), L.BatchNormalization()], name="body")
     return keras.Sequential([keras.Input((5, 5, 2)), inner, L.Flatten(), L.Dense(2)])

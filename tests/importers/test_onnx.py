@@ -324,11 +324,21 @@ def test_an_int8_input_takes_its_numerics_from_who_reads_it():
     assert evaluate(graph, x).tolist() == runtime(made, x)[0].tolist()
 
 
+@pytest.mark.parametrize("made", [
+    node("Selu", ["x"], ["y"]), node("Selu", ["x"], ["y"], alpha=1.5, gamma=0.5),
+    node("Celu", ["x"], ["y"]), node("Celu", ["x"], ["y"], alpha=0.4),
+    node("Einsum", ["x", "w"], ["y"], equation="bij,jk->bki"),
+])  # fmt: skip
+def test_an_op_that_is_spelled_out_computes_what_onnxruntime_computes(made):
+    agree(model([made], [("x", (1, 3, 4))], arrays=[("w", random(4, 5))]), random(1, 3, 4))
+
+
 # --- what is refused, and with what advice -----------------------------------------------------------------
 
 REFUSED = {
     "QLinearConv": (node("QLinearConv", ["x"] * 8, ["y"], "conv"), "QLinearConv conv.*QDQ"),
-    "unknown": (node("Einsum", ["x"], ["y"], "sum", equation="ij->ji"), "Einsum sum"),
+    "unknown": (node("Det", ["x"], ["y"], "area"), "Det area"),
+    "diagonal": (node("Einsum", ["x"], ["y"], "sum", equation="abii->abi"), "Einsum sum.*twice"),
     "foreign": (helper.make_node("Gelu", ["x"], ["y"], name="g", domain="com.microsoft"), "Gelu g.*com.microsoft"),
     "power": (node("Pow", ["x", "p"], ["y"], "pow"), "Pow pow.*2.5"),
     "weights": (node("Conv", ["x", "x"], ["y"], "conv"), "Conv conv.*must be a constant"),

@@ -133,6 +133,18 @@ def test_a_bias_stays_behind_a_crop_of_channels_or_of_a_product_that_others_read
     assert rewritten(lambda x, c: o.add(o.slice(o.matmul(x, c(W)), **one), c(0.5))) == ["linear", "slice", "add"]
 
 
+def test_a_bias_behind_a_reshape_of_the_last_axis_goes_before_it():
+    heads = {"shape": (3, 2, 1)}
+    assert rewritten(lambda x, c: o.add(o.reshape(o.matmul(x, c(W)), **heads), c(B[:, None]))) == ["linear", "reshape"]
+    mixed = {"shape": (2, 3)}
+    assert rewritten(lambda x, c: o.add(o.reshape(o.matmul(x, c(W)), shape=(1, 6)), c(np.arange(6.0)))) == [
+        "linear", "reshape", "add",
+    ]  # fmt: skip
+    assert rewritten(lambda x, c: o.add(o.reshape(o.matmul(x, c(W)), **mixed), c(B[:, None]))) == [
+        "linear", "reshape", "add",
+    ]  # fmt: skip
+
+
 def test_a_constant_of_another_axis_is_no_bias():
     assert rewritten(lambda x, c: o.add(o.matmul(x, c(W)), c([[1.0], [2.0], [3.0]]))) == ["linear", "add"]
 

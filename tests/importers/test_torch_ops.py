@@ -32,6 +32,8 @@ UNARY = {
     "gelu tanh": lambda x: F.gelu(x, approximate="tanh"),
     "elu": lambda x: F.elu(x, 0.7),
     "selu": F.selu,
+    "celu": F.celu,
+    "celu alpha": lambda x: F.celu(x, 0.4),
     "softplus": F.softplus,
     "softplus beta": lambda x: F.softplus(x, 2.0),
     "logsigmoid": F.logsigmoid,
@@ -99,6 +101,9 @@ UNARY = {
     "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
     "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
     "matmul": lambda x: x @ x.transpose(-1, -2),
+    "mT": lambda x: x @ x.mT,
+    "einsum": lambda x: torch.einsum("bchw,bdhw->bcd", x, torch.tanh(x)),
+    "integers": lambda x: x + torch.tensor(4, dtype=torch.int32) * x,
     "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
     "constants": lambda x: x * torch.ones(6) + torch.arange(6.0) + torch.full((5, 1), 2.0),
 }

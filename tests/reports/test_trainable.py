@@ -54,3 +54,10 @@ def test_without_parameters_there_is_nothing_to_train():
     found = check_graph(graph, lambda op: True)
     assert not found.trainable
     assert found.verdict == "cannot be trained: no layer has parameters"
+
+
+def test_a_single_number_that_a_layer_reads_is_no_parameter():
+    with build("scaled") as b:
+        x = layer(b, b.input("x", f32(1, 4)), "l1")
+        graph = b.graph(add(x, b.constant("shift", np.float32(0.5)), name="shifted"))
+    assert [(r.layer, r.parameters) for r in check_graph(graph, lambda op: True).rows] == [("l1", 16), ("shifted", 0)]

@@ -159,10 +159,11 @@ def _short(node: Node) -> str:
 
 
 def _parameters(graph: Graph, node: Node) -> int:
-    """The number of elements of the constants it reads; tables do not count, they are computed and not learned."""
+    """The number of elements of the constants it reads; tables and single numbers are computed and not learned."""
     if node.op is lut_s8:
         return 0
-    return sum(graph.constants[v.name].size for v in node.inputs if v.name in graph.constants)
+    read = [v for v in node.inputs if v.name in graph.constants and (v.shape or v.name in graph.parameters)]
+    return sum(graph.constants[v.name].size for v in read)
 
 
 def _verdict(rows: tuple[Row, ...], blocker: Node | None) -> tuple[str, str]:

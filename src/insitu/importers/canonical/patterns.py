@@ -145,9 +145,22 @@ def _keeps_channels(cut: Node) -> bool:
     return cut.output.shape[-1] == cut.inputs[0].shape[-1] and cut.attrs["steps"][-1] == 1
 
 
-def _biased(above: Node | None, node: Node, rw: Rewriter) -> Any:
-    """The product with the constant that this node adds to its result."""
-    bias = rw.array(node.inputs[1])
+def bias_before_reshape(node: Node, rw: Rewriter):
+    """add(reshape(linear(x, w)), b), where b has the axes that were the last one: the reshape of linear(x, w, b)."""
+    cut = rw.producer(node.inputs[0], lookup("reshape")) if node.op.name == "add" else None
+    bias = rw.array(node.inputs[1]) if cut is not None else None
+    if cut is None or bias is None or rw.uses(cut.output) != 1 or node.output.shape != cut.output.shape:
+        return None
+    last = cut.inputs[0].shape[-1:]
+    if bias.size == 1 or (bias.size,) != last or bias.shape != cut.output.shape[-bias.ndim :]:
+        return None
+    made = _biased(rw.producer(cut.inputs[0]), node, rw, bias.reshape(-1))
+    return None if made is None else again(cut, (made,), second=True)
+
+
+def _biased(above: Node | None, node: Node, rw: Rewriter, bias: np.ndarray | None = None) -> Any:
+    """The product with the constant that this node adds to its result; `bias` is that constant in another shape."""
+    bias = rw.array(node.inputs[1]) if bias is None else bias
     if above is None or bias is None or above.op.name not in BIASED or rw.uses(above.output) != 1:
         return None
     flat = _last_axis(bias, above.output.shape)
@@ -251,6 +264,7 @@ PATTERNS: tuple[Rule, ...] = (
     linear_from_matmul,
     bias_into_product,
     bias_before_slice,
+    bias_before_reshape,
     layer_norm_from_parts,
     scale_into_layer_norm,
     named_function,

@@ -27,7 +27,13 @@ from insitu.importers.torch.read import Names, layer_of, module_of, raw_graph, t
 FIX = """two lines, before anything imports keras:
     import os; os.environ["KERAS_BACKEND"] = "torch"
     model = keras.saving.load_model(path)   # load the model again"""
-MAIN = {*torch_conv.TABLE, "linear", "matmul", "dropout"}  # layers are named after these; the rest surrounds them
+MAIN = {
+    *torch_conv.TABLE,
+    "linear",
+    "matmul",
+    "einsum",
+    "dropout",
+}  # layers are named after these; the rest surrounds them
 
 
 def read_keras(model, *, batch: int = 1, examples: Shapes = ()) -> Graph:

@@ -9,6 +9,7 @@ import numpy as np
 
 from insitu.errors import ModelError, Unsupported
 from insitu.graph import Type, Value, quant
+from insitu.importers.canonical.einsum import einsum
 from insitu.importers.onnx.node import Call, Comparison, axes_of, axis_of, ops
 from insitu.ops.quant import usual_rounding
 
@@ -29,6 +30,19 @@ def leaky_relu(n: Call) -> Value:
 
 def elu(n: Call) -> Value:
     return ops.elu(n.x(), alpha=n.attr("alpha", 1.0), name=n.name)
+
+
+def selu(n: Call) -> Value:
+    y = ops.elu(n.x(), alpha=n.attr("alpha", 1.6732632423543772), name=n.name)
+    return _scaled(n, y, n.attr("gamma", 1.0507009873554805))
+
+
+def celu(n: Call) -> Value:
+    """alpha elu(x / alpha)"""
+    alpha = n.attr("alpha", 1.0)
+    if alpha == 0:
+        raise ModelError("alpha must not be 0")
+    return _scaled(n, ops.elu(_scaled(n, n.x(), 1 / alpha), alpha=1.0, name=n.name), alpha)
 
 
 def prelu(n: Call) -> Value:
@@ -214,6 +228,15 @@ def gemm(n: Call) -> Value:
         bias = n.constant(np.ascontiguousarray(c if beta == 1 else c * np.float32(beta)), n.parameter(2), 2)
         return ops.linear(a, w, bias, name=n.name)
     return ops.add(ops.linear(a, w, name=n.name), _scaled(n, n.x(2), beta))
+
+
+def contraction(n: Call) -> Value:
+    """Einsum: the product has the node's name."""
+
+    def step(op: str, *inputs: Value, **attrs) -> Value:
+        return getattr(ops, op)(*inputs, **attrs, **({"name": n.name} if op in ("matmul", "mul") else {}))
+
+    return einsum(n.attr("equation", ""), n.xs(), step, lambda v: n.builder.array(v) is not None)
 
 
 # --- along axes --------------------------------------------------------------------------------

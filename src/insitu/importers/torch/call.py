@@ -46,7 +46,11 @@ class Call:
         return self.constant(np.float32(number))
 
     def value(self, x: Value | float) -> Value:
-        return x if isinstance(x, Value) else self.scalar(x)
+        """A number, or a constant of integers, as floats."""
+        if not isinstance(x, Value):
+            return self.scalar(x)
+        array = None if x.dtype == "f32" else self.builder.array(x)
+        return x if array is None else self.constant(array)
 
     def weight(self, w: Value, perm: Sequence[int]) -> Value:
         """A parameter in another layout, under its own name."""

@@ -253,6 +253,7 @@ TABLE = {
     "swapaxes": transpose,
     "t": turn,
     "numpy_T": lambda c, x: permute(c, x, range(x.type.rank)[::-1]),
+    "mT": lambda c, x: transpose(c, x, -2, -1),
     "movedim": movedim,
     "expand": expand,
     "expand_as": lambda c, x, other: expand(c, x, other.shape),

@@ -7,6 +7,7 @@ from math import inf, sqrt
 import numpy as np
 
 from insitu.graph import Value
+from insitu.importers.canonical.einsum import einsum
 from insitu.importers.torch.call import Call, axes_of
 
 # products
@@ -26,6 +27,15 @@ def addmm(c: Call, bias, a, b, beta=1, alpha=1):
     if bias.shape != (b.shape[1],):
         return c.make("add", c.step("matmul", a, b), bias)
     return c.make("linear", a, c.weight(b, (1, 0)), bias)
+
+
+def contraction(c: Call, equation, operands, path=None):
+    """torch.einsum: the product has the call's name, and the ops around it names of their own."""
+
+    def step(op: str, *inputs: Value, **attrs):
+        return (c.make if op in ("matmul", "mul") else c.step)(op, *inputs, **attrs)
+
+    return einsum(equation, operands, step, lambda v: c.builder.array(v) is not None)
 
 
 # arithmetic
@@ -124,6 +134,13 @@ def elu(c: Call, x, alpha=1.0, scale=1.0, input_scale=1.0):
 
 def selu(c: Call, x):
     return elu(c, x, 1.6732632423543772, 1.0507009873554805)
+
+
+def celu(c: Call, x, alpha=1.0):
+    """alpha elu(x / alpha)"""
+    if alpha == 1:
+        return c.make("elu", x, alpha=1.0)
+    return c.make("mul", c.step("elu", c.step("mul", x, c.scalar(1 / alpha)), alpha=1.0), c.scalar(alpha))
 
 
 def softplus(c: Call, x, beta=1.0, threshold=20.0):
@@ -243,6 +260,7 @@ TABLE = {
     "mm": matmul,
     "bmm": matmul,
     "addmm": addmm,
+    "einsum": contraction,
     "add": arithmetic("add"),
     "sub": arithmetic("sub"),
     "rsub": arithmetic("sub", turned=True),
@@ -269,6 +287,7 @@ TABLE = {
     "gelu": gelu,
     "elu": elu,
     "selu": selu,
+    "celu": celu,
     "softplus": softplus,
     "log_sigmoid": log_sigmoid,
     "log_sigmoid_forward": lambda c, x: (log_sigmoid(c, x), None),

@@ -13,7 +13,7 @@ from insitu.importers.torch.blocks import graphs_of, submodule
 VIEWS = frozenset(
     (
         "view reshape flatten unflatten permute transpose t movedim squeeze unsqueeze expand slice select narrow split "
-        "split_with_sizes chunk unbind detach alias contiguous to view_as numpy_T swapaxes"
+        "split_with_sizes chunk unbind detach alias contiguous to view_as numpy_T mT swapaxes"
     ).split()
 )
 
