@@ -104,7 +104,13 @@ def test_a_line_that_does_not_fit_is_named(net, tmp_path, line, complaint):
     assert f"{len(text.splitlines())}" in e.value.where  # the last line is the wrong one
 
 
-@pytest.mark.parametrize("data", ["{", "{}", '{"updates": 3}', '{"updates": [{"bias": true}]}', '{"updates": ["a"]}'])
+NO_SCHEMES = (
+    "{", "{}", '{"updates": 3}', '{"updates": [{"bias": true}]}', '{"updates": ["a"]}',
+    '{"updates": [{"layer": []}]}', '{"updates": [{"layer": 7}]}', '{"lower":[' * 20000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("data", NO_SCHEMES)
 def test_json_that_is_no_scheme_is_an_error(net, tmp_path, data):
     with pytest.raises(SchemeError, match="not a scheme"):
         read_scheme(lines(tmp_path, data), net)

@@ -106,8 +106,9 @@ def test_a_table_reads_back_and_adds_up(net):
     assert between({HALF: 1.0, WHOLE: 3.0}, Fraction(3, 4)) == 2.0
     with pytest.raises(SchemeError, match="no layer"):
         read_contribution('{"source": "x", "gains": {"other": {"bias": 1, "weight": {}}}}', net)
-    with pytest.raises(SchemeError, match="is not a table"):
-        read_contribution("[]", net)
+    for text in ("[]", '{"gains":' * 20000):
+        with pytest.raises(SchemeError, match="is not a table"):
+            read_contribution(text, net)
 
 
 def test_bytes_follow_the_arithmetic(net):

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import insitu
+from insitu.errors import DataError
 from insitu.store.record import LifeRecord, from_json
 
 WIDTH, OLD, NEW = 6, 4, 20
@@ -85,6 +86,12 @@ def test_a_class_that_learns_with_the_others_does_not_fade(spread: float):
         assert not any("alone" in one.note for one in told), "there are guards enough to see harm"
         assert recognised(learner, given.test) >= first > 0.3
         assert life.record.room < -1
+
+
+@pytest.mark.parametrize("data", [b"[]", b"{", b'{"bout":' * 20000])
+def test_a_record_that_is_none_is_damaged(data):
+    with pytest.raises(DataError, match=r"(?s)here.*damaged"):
+        from_json(data, "here")
 
 
 def test_a_life_of_an_older_version_goes_on():

@@ -63,7 +63,7 @@ def read_contribution(text: str, layers: list[Layer], where: str = "contribution
         found = json.loads(text)
         gains = {name: _gain(row) for name, row in found["gains"].items()}
         source = str(found["source"])
-    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as e:
+    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError, RecursionError) as e:
         raise SchemeError(f"is not a table of contributions: {e}", where=where) from e
     unknown = [name for name in gains if name not in {layer.name for layer in layers}]
     if unknown:

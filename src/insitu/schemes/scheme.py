@@ -174,10 +174,12 @@ def _parse_json(text: str, name: str) -> Scheme:
                 "," if len(row.get("channels") or ()) == 1 else ""
             )
             where, bias = f"{name}, row {i}", bool(row.get("bias", True))
+            if not isinstance(row["layer"], str):
+                raise ValueError(f"the layer of row {i} is {row['layer']!r:.60}, not a name")
             rows.append(_update(row["layer"], bias, weight or str(row.get("share", 0)), row.get("rank", 0), where))
         lower = tuple(_parse_json(json.dumps(low), name) for low in data.get("lower", ()))
         return Scheme(_name(data.get("name", name)), tuple(rows), lower)
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise SchemeError(f"is not a scheme: {e}", where=name) from e
 
 

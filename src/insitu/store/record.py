@@ -77,5 +77,5 @@ def from_json(data: bytes, where: str) -> LifeRecord:
         made.known = Known(**found["known"])
         made.bout = Bout(**{**bout, **{name: _answers(bout.get(name, ())) for name in ANSWERS}}) if bout else None
         return made
-    except (ValueError, TypeError, KeyError, AttributeError) as e:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as e:
         raise DataError(f"what it remembers is damaged ({type(e).__name__}: {str(e)[:80]})", where=where) from e
