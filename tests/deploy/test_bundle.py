@@ -20,6 +20,7 @@ from insitu.firmware import read_image
 from insitu.firmware.build import compile_all, find_tools, folder_sources
 from insitu.firmware.flash import flashed
 
+from ..devices.living import deployed
 from ..firmware.images import conv_graphs
 
 for package in ("elftools", "ziglang"):
@@ -104,6 +105,15 @@ def test_the_folder_compiles_without_a_warning_with_gcc_for_arm(cores_folder, co
 @absent("gcc")
 def test_the_folder_compiles_without_a_warning_on_a_host(folder):
     compile_folder(folder, ["gcc", "-DINSITU_SCALAR"], firmware=False)
+
+
+@absent("gcc")
+@pytest.mark.parametrize("board", ("nrf51822", "stm32l476"))  # samples in flash, and in SRAM
+def test_each_file_of_a_life_compiles_alone_without_a_warning(board, tmp_path):
+    """Not so with zig: there, files are compiled together, and one finds the headers that another includes."""
+    write_board(deployed(board), tmp_path)
+    assert (tmp_path / "src/device/follow.c").is_file()
+    compile_folder(tmp_path, ["gcc", "-DINSITU_SCALAR"], firmware=False)
 
 
 def expect_example(out: str) -> None:

@@ -4,6 +4,7 @@
 #include "device/follow.h"
 
 #include <float.h>
+#include <stddef.h>
 
 #include "device/classes.h"
 #include "device/store.h"
