@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -98,6 +99,29 @@ def test_what_is_seen_is_followed_bit_for_bit():
     assert found["usual"] == 64 and np.float32(found["drift"]) == np.float32(drift.value) > 0
     assert np.float32(found["recent_confidence"]) == np.float32(drift.confidence)
     assert [c["in_mean"] for c in life.class_statistics()] == [means.counts[k] for k in range(CLASSES)]
+
+
+def test_doubt_is_followed_bit_for_bit():
+    """The network learns while the first samples arrive; after 100, it sees those that it is least sure of."""
+    device, life = alive()
+    x, y = points(400)
+    drift, found = Drift(), []
+
+    def surely(x: np.ndarray) -> np.float32:
+        return worths(device.run("recall", *device.run("encode", x[None]))[0])[1][0]
+
+    for i in range(170):
+        if i in (20, 24, 28):
+            life.rehearse(200, 6 * RATE)
+        if i == 100:
+            x[100:] = sorted(x[100:], key=surely)
+        life.observe(x[i], label=int(y[i]) if i < 100 else NONE)
+        latents = device.run("encode", x[i : i + 1])
+        drift.see(group_means(np.concatenate([a.reshape(1, -1) for a in latents], 1))[0], surely(x[i]))
+        found.append(np.float32(drift.value))
+        assert np.float32(life.statistics()["drift"]) == found[-1]
+    alike = replace(drift, recent=np.append(drift.recent[:-1], drift.mean[-1]))  # sure as ever, of the same samples
+    assert alike.value < found[-1] > 0.1
 
 
 def test_a_sample_that_is_seen_again_is_kept_once():

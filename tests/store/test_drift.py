@@ -47,3 +47,38 @@ def test_a_class_mean_is_the_mean():
     assert means.counts == {2: 50} and np.allclose(means.means[2], f.mean(0), atol=1e-6)
     means.forget(2)
     assert not means.counts and not means.means
+
+
+def sure_of(samples: int, confidence: float, drift: Drift, seed: int = 0) -> float:
+    """Drift after so many samples, all of one kind, of which the network is about this sure."""
+    rng = np.random.default_rng(seed)
+    for _ in range(samples):
+        p = np.float32(np.clip(confidence + rng.normal(0, 0.05), 0, 1))
+        drift.see(rng.normal(size=16).astype(np.float32), p)
+    return drift.value
+
+
+def test_drift_rises_when_the_network_gets_less_sure_of_samples_that_look_as_before():
+    drift = Drift()
+    assert sure_of(400, 0.9, drift) < 0.3
+    assert sure_of(64, 0.65, drift) > 0.5
+
+
+def test_a_network_that_gets_surer_has_not_drifted_but_is_held_to_it_from_then_on():
+    drift = Drift()
+    assert sure_of(64, 0.3, drift) < 0.3 and sure_of(1000, 0.9, drift) < 0.3
+    assert drift.mean[-1] > 0.85
+    assert sure_of(64, 0.6, drift) > 0.5
+
+
+def test_a_network_that_is_always_sure_is_not_alarmed_by_a_little_less():
+    drift = Drift()
+    sure_of(64, 1.0, drift)
+    assert sure_of(64, 0.96, drift) < 0.5
+
+
+def test_a_drift_that_was_saved_goes_on_with_the_same_bytes():
+    one = Drift()
+    sure_of(100, 0.7, one)
+    other = Drift.from_bytes(one.to_bytes())
+    assert sure_of(50, 0.9, one, 1) == sure_of(50, 0.9, other, 1) and one.to_bytes() == other.to_bytes()

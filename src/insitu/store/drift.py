@@ -17,6 +17,8 @@ GROUPS = 16  # value i of the latents belongs to group i % 16
 REFERENCE = 64  # the first samples, which show what is usual
 RECENT = F(1 / 32)  # the weight of the newest sample
 EPSILON = F(1e-6)
+SURER = F(1 / 128)  # by how much of the distance the usual confidence follows one that is higher
+NARROW = F(0.01)  # added to the spread of the confidence: a network that is always sure is not alarmed by a little less
 COLLECT = 0.5  # from this drift on, labels of what is seen now would help
 
 
@@ -49,10 +51,14 @@ def group_means(latents: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Drift:
-    """How far the samples of now are from the first ones, by their latents: learning does not move those.
+    """How far the samples of now are from the first ones: the larger of two measures; 0 before there are 64 samples.
 
-    Reference: mean and variance of each group over the first 64 samples (Welford). Recent: m += (g - m) / 32, from the
-    reference on. Drift is the mean over groups of (recent - mean)^2 / (variance + 1e-6); 0 before there are 64 samples.
+    By their latents, which learning does not move. Reference: mean and variance of each group over the first 64 samples
+    (Welford). Recent: m += (g - m) / 32, from the reference on. The mean over groups of
+    (recent - mean)^2 / (variance + 1e-6).
+
+    By the confidence: 2.5 (usual - recent)^2 / (usual (1 - usual) + 0.01) if it fell, else 0. Usual is the mean over
+    the first 64 samples; it then rises with the recent one, as the network learns (by 1/128 of the distance a sample).
     """
 
     count: int = 0
@@ -67,12 +73,13 @@ class Drift:
             self.mean, self.square = np.zeros_like(g), np.zeros_like(g)
         if self.count >= REFERENCE:
             self.recent = self.recent + (g - self.recent) * RECENT
+            self.mean[-1] += max(self.recent[-1] - self.mean[-1], F(0)) * SURER
             return
         self.count += 1
         apart = g - self.mean
         self.mean = self.mean + apart / F(self.count)
         self.square = self.square + apart * (g - self.mean)
-        self.recent = self.mean
+        self.recent = self.mean.copy()
 
     def to_bytes(self) -> bytes:
         parts = (self.mean, self.square, self.recent)
@@ -91,7 +98,14 @@ class Drift:
             return 0.0
         apart = (self.recent - self.mean)[:-1]
         each = apart * apart / (self.square[:-1] / F(REFERENCE) + EPSILON)
-        return float(np.add.accumulate(each)[-1] / F(len(each)))
+        return float(max(np.add.accumulate(each)[-1] / F(len(each)), self._doubt))
+
+    @property
+    def _doubt(self) -> np.float32:
+        """How much less sure the network is than usual."""
+        usual = self.mean[-1]
+        fall = max(usual - self.recent[-1], F(0))
+        return F(2.5) * fall * fall / (usual * (F(1) - usual) + NARROW)
 
     @property
     def confidence(self) -> float:

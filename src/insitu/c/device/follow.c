@@ -63,12 +63,22 @@ static void see(life_past *past, int32_t i, float g)
     past->recent[i] = past->mean[i];
 }
 
+/* The usual confidence rises with the recent one, and never falls. */
+static void grow_surer(life_past *past)
+{
+    const float more = past->recent[LIFE_GROUPS] - past->mean[LIFE_GROUPS];
+    if (more > 0.0f) {
+        past->mean[LIFE_GROUPS] = past->mean[LIFE_GROUPS] + more * (1.0f / 128.0f);
+    }
+}
+
 void follow_drift(life_past *past, const float *sums, int32_t count, float confidence)
 {
     for (int32_t i = 0; i < LIFE_GROUPS && i < count; i++) {
         see(past, i, sums[i] / (float)((count - i + LIFE_GROUPS - 1) / LIFE_GROUPS));
     }
     see(past, LIFE_GROUPS, confidence);
+    grow_surer(past);
     past->usual += past->usual < LIFE_REFERENCE;
 }
 
@@ -273,6 +283,14 @@ void follow_end(const life_model *m)
     }
 }
 
+/* How much less sure the network is than usual. */
+static float doubt(const life_past *past)
+{
+    const float usual = past->mean[LIFE_GROUPS];
+    const float fall = usual - past->recent[LIFE_GROUPS];
+    return fall > 0.0f ? 2.5f * fall * fall / (usual * (1.0f - usual) + 0.01f) : 0.0f;
+}
+
 float life_drift(const life_model *m)
 {
     const life_past *past = m->past;
@@ -286,5 +304,6 @@ float life_drift(const life_model *m)
         const float each = apart * apart / (past->square[i] / (float)LIFE_REFERENCE + 1e-6f);
         sum = i ? sum + each : each;
     }
-    return sum / (float)groups;
+    const float apart = sum / (float)groups, unsure = doubt(past);
+    return unsure > apart ? unsure : apart;
 }
