@@ -269,6 +269,41 @@ def test_a_shared_layer_without_norms_is_trained_as_one_in_float():
     ]
 
 
+class Again(nn.Module):
+    """One convolution and one norm, three times."""
+
+    def __init__(self, bias: bool):
+        super().__init__()
+        torch.manual_seed(3)
+        self.conv, self.norm = nn.Conv2d(3, 3, 3, padding=1, bias=bias), nn.BatchNorm2d(3)
+        self.fc = nn.Linear(3, 2)
+        for value in (self.norm.running_var, self.norm.weight.data, self.norm.bias.data):
+            value.uniform_(0.5, 2)
+
+    def forward(self, x):
+        for _ in range(3):
+            x = x + torch.relu(self.norm(self.conv(x)))
+        return self.fc(x.mean((2, 3)))
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_shared_layer_with_one_norm_is_trained_as_one(bias, saved, tmp_path):
+    """Its folded copies are equal: one weight and one bias, which the module can hold again."""
+    x, module = np.random.default_rng(0).normal(size=(8, 3, 5, 4)).astype(np.float32), Again(bias).eval()
+    example, source = torch.zeros(1, 3, 5, 4), module
+    if saved:
+        source = str(tmp_path / "again.pt2")
+        torch.export.save(torch.export.export(module, (example,)), source)
+    given = None if saved else example
+    learner = insitu.compile(source, example=given, classes=2, head_init="own", precision="float", scheme="full")
+    assert [n for n in learner.graphs["predict"].state if n.startswith("conv")] == ["conv.weight", "conv.bias"]
+    learner.fit(x, np.arange(8) % 2, epochs=2, rate=0.05)
+    insitu.export.into(module, learner)
+    with torch.no_grad():
+        np.testing.assert_allclose(learner.predict(x), module(torch.tensor(x)).numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_copies_are_still_known_after_a_file(tmp_path):
     x = np.random.default_rng(0).normal(size=(8, 3, 5, 4)).astype(np.float32)
     made = insitu.load(Twice(True).eval(), torch.zeros(1, 3, 5, 4)).quantize(x)

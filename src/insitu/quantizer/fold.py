@@ -67,7 +67,7 @@ def affine_into_producer(node: Node, rw: Rewriter):
         return None
     (w, b), (_, a, shift) = weights, found
     scaled = SCALED[before.op](w, a, before.attrs)
-    return _again(before, rw, before.inputs[0], scaled, b * a + shift, before.name)
+    return _again(before, rw, before.inputs[0], scaled, b * a + shift, node)
 
 
 def affine_into_consumer(node: Node, rw: Rewriter):
@@ -77,13 +77,13 @@ def affine_into_consumer(node: Node, rw: Rewriter):
     before = rw.producer(node.inputs[0])
     found = affine(before, rw) if before else None
     weights = _parameters(node, rw)
-    if found is None or weights is None:
+    if before is None or found is None or weights is None:
         return None
     (w, b), (x, a, shift) = weights, found
     if np.any(shift) and any(np.ravel(node.attrs.get("padding", ()))):
         return None  # the padding is zero after the shift, not before it
     scaled = w * ALONG_INPUT[node.op](w, a, node.attrs)
-    return _again(node, rw, x, scaled, b + response(node.op, w, shift, node.attrs), node.name)
+    return _again(node, rw, x, scaled, b + response(node.op, w, shift, node.attrs), before)
 
 
 def scaled_input(node: Node, rw: Rewriter):
@@ -262,14 +262,33 @@ def _parameters(node: Node, rw: Rewriter) -> tuple[np.ndarray, np.ndarray] | Non
     return None if w is None or b is None else (w.astype(np.float64), b.astype(np.float64))
 
 
-def _again(node: Node, rw: Rewriter, x: Value, w: np.ndarray, b: np.ndarray, name: str) -> Value:
-    """The same op with other weights; they keep their names."""
-    dtype, old = node.inputs[1].type.numpy, node.inputs
-    weight = rw.constant(old[1].name, w.astype(dtype))
-    if old[1].name in rw.builder.parameters:  # other nodes may read it too: each gets its own folded copy
-        rw.builder.parameters[weight.name] = rw.builder.parameters[old[1].name]
-    bias = rw.constant(old[2].name if len(old) > 2 else f"{name}.bias", b.astype(dtype))
-    return node.op(x, weight, bias, name=name, **node.attrs)
+def _again(node: Node, rw: Rewriter, x: Value, w: np.ndarray, b: np.ndarray, affine: Node) -> Value:
+    """The same op with other weights, which keep their names: those of this affine node are in them.
+
+    Other nodes may read the same weights: each gets its own folded copy, and ties.py must know that they are copies.
+    """
+    old, parameters = node.inputs[1], rw.builder.parameters
+    weight = rw.constant(old.name, w.astype(old.type.numpy))
+    bias = rw.constant(node.inputs[2].name if len(node.inputs) > 2 else f"{node.name}.bias", b.astype(old.type.numpy))
+    if _is_shared(rw, old):
+        made_of = (*node.inputs[1:], *(v for v in affine.inputs if rw.array(v) is not None))
+        parameters[bias.name] = "*".join(_of(rw, v) for v in made_of)  # copies made of the same are the same
+        parameters[weight.name] = _of(rw, old)
+    elif old.name in parameters:
+        parameters[weight.name] = parameters[old.name]
+    return node.op(x, weight, bias, name=node.name, **node.attrs)
+
+
+def _of(rw: Rewriter, v: Value) -> str:
+    """The model's name for this constant; a file does not repeat equal names."""
+    return rw.builder.parameters.get(v.name, v.name)
+
+
+def _is_shared(rw: Rewriter, weight: Value) -> bool:
+    """Do several nodes read this parameter, or copies of it?"""
+    of, known = _of(rw, weight), rw.builder.parameters
+    copies = {weight.name, *(name for name, other in known.items() if other == of)}
+    return sum(len(rw.source.users.get(name, ())) for name in copies) > 1
 
 
 # --- names ------------------------------------------------------------------------------------------------
