@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import insitu
+from insitu.errors import DataError
 from insitu.exporters.compared import distance
 
 from .torch_nets import CLASSES, NETS, Computed, net
@@ -72,6 +73,31 @@ def test_a_scale_that_was_folded_into_the_next_layer_stays_and_the_layer_is_divi
     before = module.state_dict()["gamma"].clone()
     insitu.export.into(module, made)
     assert torch.equal(module.state_dict()["gamma"], before)
+    assert distance(outputs(module, x), made.predict(x)) < 1e-5
+
+
+def weight_normed() -> nn.Module:
+    torch.manual_seed(0)
+    first = nn.utils.parametrizations.weight_norm(nn.Linear(6, 8))
+    return nn.Sequential(first, nn.ReLU(), nn.Linear(8, CLASSES)).eval()
+
+
+def test_a_weight_that_the_module_computes_is_never_left_out_however_little_it_learned():
+    """Its outputs would be off by less than what a float learner's may be."""
+    module, x = weight_normed(), np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
+    before = {key: t.clone() for key, t in module.state_dict().items()}
+    options = {"precision": "float", "scheme": "full", "head_init": "own", "classes": CLASSES}
+    made = insitu.compile(module, example=torch.zeros(1, 6), data=x, **options)
+    made.fit(x, np.arange(12) % CLASSES, epochs=1, rate=0.0001)
+    with pytest.raises(DataError, match=r"less than 1%.*_weight_norm: computed by the module"):
+        insitu.export.into(module, made)
+    assert all(torch.equal(t, before[key]) for key, t in module.state_dict().items())
+
+
+def test_a_weight_that_the_module_computes_may_stay_if_it_learned_nothing():
+    module = weight_normed()
+    made, x = trained(module, (6,), scheme="head")
+    insitu.export.into(module, made)
     assert distance(outputs(module, x), made.predict(x)) < 1e-5
 
 

@@ -27,11 +27,12 @@ from insitu.quantizer.fold import is_int8
 from insitu.training.head import HEAD, find_head
 
 CLOSE = 1e-3  # of the largest output, for a float learner
+ROUNDED = 1e-5  # of the largest number of a constant
 
 
 @dataclass(frozen=True)
 class Back:
-    """The module's state dict with what was learned, and the constants that both have but that found no place in it."""
+    """The module's state dict with what was learned, and the constants that were learned but found no place in it."""
 
     state: dict[str, torch.Tensor]
     left: tuple[str, ...]
@@ -45,9 +46,10 @@ def into(module: torch.nn.Module, learner) -> torch.nn.Module:
     module.load_state_dict(back.state)
     allowed = FAR if is_int8(graph) else CLOSE
     off = worst_output(module, graph)
-    if off > allowed:
+    if off > allowed or (back.left and not is_int8(graph)):
         module.load_state_dict(before)
-        what = f"the module cannot hold what was learned: its outputs would be off by {off:.0%} of the largest"
+        far = f"{off:.0%}" if off >= 0.005 else "less than 1%"
+        what = f"the module cannot hold what was learned: its outputs would be off by {far} of the largest"
         left = f" ({', '.join(back.left)}: computed by the module, not a parameter of it)" if back.left else ""
         why = left or (reason(saturating(graph)) if is_int8(graph) else "")
         raise DataError(what + why, where=type(module).__name__, hint=way_out(graph))
@@ -65,8 +67,17 @@ def written_back(module: torch.nn.Module, learned: Graph) -> Back:
     places = places_of(module, _example(learned))
     arrays = learned_arrays(places, learned)
     written = places.written(arrays)
-    left = tuple(sorted(name for name in set(arrays) - written if name in places.graph.parameters))
-    return Back(places.state, left)
+    own = places.own.constants
+    left = (n for n in set(arrays) - written if n in places.graph.parameters and _has_moved(arrays[n], own.get(n)))
+    return Back(places.state, tuple(sorted(left)))
+
+
+def _has_moved(learned: np.ndarray, before: np.ndarray | None) -> bool:
+    """Is this more than the rounding of a layer that was folded and taken apart again?"""
+    if before is None or before.size != learned.size:
+        return True
+    apart = np.abs(learned.reshape(-1).astype(np.float64) - before.reshape(-1)).max(initial=0)
+    return bool(apart > ROUNDED * np.abs(before).max(initial=0))
 
 
 def _example(learned: Graph) -> tuple[torch.Tensor, ...]:
