@@ -1,5 +1,6 @@
 """A board's folder: builds anywhere without a warning, runs its example, and says what it needs."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -114,6 +115,21 @@ def test_each_file_of_a_life_compiles_alone_without_a_warning(board, tmp_path):
     write_board(deployed(board), tmp_path)
     assert (tmp_path / "src/device/follow.c").is_file()
     compile_folder(tmp_path, ["gcc", "-DINSITU_SCALAR"], firmware=False)
+
+
+@absent("gcc")
+def test_what_the_readme_says_to_compile_links_with_a_program_that_lives(tmp_path):
+    write_board(deployed("stm32l476"), tmp_path)
+    told = next(line for line in (tmp_path / "README.md").read_text().splitlines() if "In your own program" in line)
+    patterns = re.search(r"compile `([^`]*)`", told)[1].split()  # type: ignore[index]
+    options = re.findall(r"`(-[fW][^`]*sections)`", told)
+    own = '#include "net_life.h"\nint main(void) { net_life_begin(); return net_rehearse(); }\n'
+    (tmp_path / "own.c").write_text(own)
+    files = [str(p) for pattern in patterns for p in sorted(tmp_path.glob(pattern))]
+    command = ["gcc", "-std=c99", "-DINSITU_SCALAR", *options, "-Isrc", "own.c", *files, "-o", "own"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert subprocess.run(["./own"], cwd=tmp_path, check=False).returncode == 0
 
 
 def expect_example(out: str) -> None:

@@ -27,13 +27,23 @@ def readme(deployment: Deployment) -> str:
 trained parameters and other state {figures["state_bytes"]:,}{stack}; the rest belongs to the protocol.
 * Flash: {figures["flash_bytes"]:,} of {figures["flash_budget_bytes"]:,} bytes, {figures["const_bytes"]:,} of them \
 constants. No malloc, no libm, no recursion.
-* In your own program: add `src/` to the include path, compile `src/*.c src/kernels/*/*.c`, and call the functions of \
-`src/net.h`; `example_main.c` shows how. `make` builds the example here, `make lib CROSS=... CFLAGS=...` builds a \
+* In your own program: add `src/` to the include path, compile {_sources_words(program)}; \
+`example_main.c` shows how. `make` builds the example here, `make lib CROSS=... CFLAGS=...` builds a \
 library for the board; the folder is also a package for CMake, Arduino, PlatformIO, Zephyr and ESP-IDF. \
 `-ffp-contract=off` keeps the results the same to the \
 byte on every machine.
 {_column_words(program)}{_state_words(deployment)}{_lowered_words(deployment)}{_rows_words(program)}{_rungs_words(program)}{_firmware_words(deployment)}
 """
+
+
+def _sources_words(program: Program) -> str:
+    """What to compile, and what to call. A life is part of the device; its protocol is not needed here."""
+    if not program.life:
+        return "`src/*.c src/kernels/*/*.c`, and call the functions of `src/net.h`"
+    return (
+        "`src/*.c src/kernels/*/*.c src/device/*.c` with `-ffunction-sections`, link with `-Wl,--gc-sections`, and "
+        "call the functions of `src/net_life.h` and `src/net.h`"
+    )
 
 
 def _column_words(program: Program) -> str:
