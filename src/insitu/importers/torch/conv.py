@@ -194,6 +194,31 @@ def upsample_nearest_exact2d(c: Call, x, size=None, scales=None, scale_w=None):
     return upsample_nearest2d(c, x, size, scales, scale_w, exact=True)
 
 
+def upsample_nearest1d(c: Call, x, size=None, scales=None, *, exact=False):
+    """The 2-D one on images of height 1."""
+    n, channels, length = x.shape
+    image = c.step("reshape", x, shape=(n, channels, 1, length))
+    wide = None if size is None else (1, pair(size, 1)[0])
+    y = upsample_nearest2d(c, image, wide, 1 if wide is None else None, _factor(scales), exact=exact)
+    return c.step("reshape", y, shape=(n, channels, y.shape[3]))
+
+
+def upsample_nearest_exact1d(c: Call, x, size=None, scales=None):
+    return upsample_nearest1d(c, x, size, scales, exact=True)
+
+
+def upsample_linear1d(c: Call, x, size=None, align=False, scales=None):
+    """The signal times a matrix with two weights per row."""
+    length, factor = x.shape[2], _factor(scales)
+    out = int(length * (factor or 1)) if size is None else pair(size, 1)[0]
+    weights = _linear_weights(length, out, 1 / factor if factor else length / out, align)
+    return c.make("linear", x, mark_fixed(c.builder, c.constant(weights, f"{c.name}.columns")))
+
+
+def _factor(scales) -> float | None:
+    return scales[0] if isinstance(scales, list | tuple) else scales
+
+
 def upsample_bilinear2d(c: Call, x, size=None, align=False, scales=None, scale_w=None):
     """Each axis times a matrix with two weights per row."""
     factors = scales if isinstance(scales, list | tuple) else (scales, scale_w)
@@ -306,6 +331,9 @@ TABLE = {
     "upsample_nearest2d": upsample_nearest2d,
     "_upsample_nearest_exact2d": upsample_nearest_exact2d,
     "upsample_bilinear2d": upsample_bilinear2d,
+    "upsample_nearest1d": upsample_nearest1d,
+    "_upsample_nearest_exact1d": upsample_nearest_exact1d,
+    "upsample_linear1d": upsample_linear1d,
     "batch_norm": batch_norm,
     "_native_batch_norm_legit_no_training": native_batch_norm_no_training,
     "_native_batch_norm_legit_functional": native_batch_norm,
