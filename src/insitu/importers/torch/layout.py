@@ -86,6 +86,10 @@ def repeat(c: Call, x, times):
     return x
 
 
+def tile(c: Call, x, times):
+    return repeat(c, x, (*(1,) * (x.type.rank - len(times)), *times))
+
+
 def pixel_shuffle(c: Call, x, factor):
     n, channels, h, w = x.shape
     split = c.step("reshape", x, shape=(n, channels // factor**2, factor, factor, h, w))
@@ -112,6 +116,23 @@ def channel_shuffle(c: Call, x, groups):
 
 def concat(c: Call, xs, dim=0):
     return c.make("concat", *(x for x in xs if x.shape != (0,)), axis=dim % xs[0].type.rank)
+
+
+def side_by_side(c: Call, xs):
+    """torch.hstack"""
+    return concat(c, xs, min(1, xs[0].type.rank - 1))
+
+
+def roll(c: Call, x, shifts, dims=()):
+    """The last elements of an axis come first."""
+    shifts, dims = ([v] if isinstance(v, int) else list(v) for v in (shifts, dims))
+    if len(shifts) != len(dims):
+        raise c.refuse("rolling all axes as one", hint="name the axes: torch.roll(x, 1, dims=-1)")
+    for by, dim in zip(shifts, dims):
+        if by % x.shape[dim]:
+            cut = x.shape[dim] - by % x.shape[dim]
+            x = concat(c, (take(c, x, dim, cut), take(c, x, dim, 0, cut)), dim)
+    return x
 
 
 def stack(c: Call, xs, dim=0):
@@ -259,6 +280,7 @@ TABLE = {
     "expand_as": lambda c, x, other: expand(c, x, other.shape),
     "broadcast_to": expand,
     "repeat": repeat,
+    "tile": tile,
     "pixel_shuffle": pixel_shuffle,
     "pixel_unshuffle": pixel_unshuffle,
     "channel_shuffle": channel_shuffle,
@@ -266,6 +288,8 @@ TABLE = {
     "cat": concat,
     "concat": concat,
     "stack": stack,
+    "hstack": side_by_side,
+    "roll": roll,
     "slice": take,
     "narrow": narrow,
     "select": select,

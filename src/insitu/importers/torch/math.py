@@ -29,6 +29,13 @@ def addmm(c: Call, bias, a, b, beta=1, alpha=1):
     return c.make("linear", a, c.weight(b, (1, 0)), bias)
 
 
+def product_and_sum(c: Call, x, a, b, beta=1, alpha=1):
+    """torch.baddbmm"""
+    if beta != 1 or alpha != 1:
+        raise c.refuse(f"beta={beta}, alpha={alpha}")
+    return c.make("add", c.step("matmul", a, b), x)
+
+
 def contraction(c: Call, equation, operands, path=None):
     """torch.einsum: the product has the call's name, and the ops around it names of their own."""
 
@@ -189,7 +196,9 @@ def reduce(op: str, **attrs):
 
 
 def maximum_along(c: Call, x, dim=None, keepdim=False):
-    """torch.max: the maximum over everything, or (values, indices) along an axis; gradients go to these indices."""
+    """torch.max: of two tensors, over everything, or (values, indices) along an axis; gradients go to these indices."""
+    if isinstance(dim, Value):
+        return maximum(c, x, dim)
     if dim is None:
         return c.make("amax", x, axes=axes_of(None, x.type.rank), ties="even")
     return c.make("amax", x, axes=(dim % x.type.rank,), keepdims=keepdim), None
@@ -198,6 +207,25 @@ def maximum_along(c: Call, x, dim=None, keepdim=False):
 def amin(c: Call, x, dim=None, keepdim=False):
     y = c.step("amax", c.step("neg", x), axes=axes_of(dim, x.type.rank), keepdims=keepdim, ties="even")
     return c.make("neg", y)
+
+
+def minimum_along(c: Call, x, dim=None, keepdim=False):
+    """torch.min, as torch.max"""
+    if isinstance(dim, Value):
+        return minimum(c, x, dim)
+    if dim is None:
+        return amin(c, x)
+    return c.make("neg", c.step("amax", c.step("neg", x), axes=(dim % x.type.rank,), keepdims=keepdim)), None
+
+
+def vector_norm(c: Call, x, ord=2, dim=None, keepdim=False, dtype=None):
+    """The root of the sum of squares, or the sum of magnitudes."""
+    if ord not in (1, 2):
+        raise c.refuse(f"the norm of order {ord}", hint="1 or 2")
+    how = {"axes": axes_of(dim, x.type.rank), "keepdims": keepdim}
+    if ord == 1:
+        return c.make("sum", c.step("abs", x), **how)
+    return c.make("sqrt", c.step("sum", c.step("square", x), **how))
 
 
 def variance(c: Call, x, dim=None, unbiased=None, keepdim=False, correction=1):
@@ -253,12 +281,14 @@ def attention(c: Call, q, k, v, mask=None, p=0.0, causal=False, scale=None, enab
 SAME = "relu sigmoid tanh silu exp log sqrt rsqrt reciprocal neg abs square erf".split()
 TABLE = {
     **{name: unary(name) for name in SAME},
+    "special_expit": unary("sigmoid"),
     "hardsigmoid": unary("hard_sigmoid"),
     "hardswish": unary("hard_swish"),
     "linear": linear,
     "matmul": matmul,
     "mm": matmul,
     "bmm": matmul,
+    "baddbmm": product_and_sum,
     "addmm": addmm,
     "einsum": contraction,
     "add": arithmetic("add"),
@@ -304,6 +334,8 @@ TABLE = {
     "amax": reduce("amax", ties="even"),
     "amin": amin,
     "max": maximum_along,
+    "min": minimum_along,
+    "linalg_vector_norm": vector_norm,
     "var": variance,
     "std": deviation,
     "var_mean": variance_and_mean,
