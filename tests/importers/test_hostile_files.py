@@ -106,6 +106,13 @@ def test_an_operator_that_feeds_itself_is_refused():
     assert "first" in refused(file.bytes())
 
 
+@pytest.mark.parametrize("name", ["ADD", "SUB", "DIV", "GATHER", "CAST", "RELU"])
+def test_an_operator_without_inputs_is_refused_by_the_name_of_its_output(name):
+    file = relu_chain()
+    file.operators[0] = (name, [], [1], {})
+    assert "first" in refused(file.bytes())
+
+
 def test_a_tensor_nobody_computes_is_refused_by_name():
     file = relu_chain()
     file.operators.pop(0)

@@ -52,7 +52,8 @@ def cast(s: Step) -> Pending:
 
 def continued(s: Step) -> Pending | None:
     """SUB and DIV of pixels, ADD to a position; None for any other operator."""
-    found = s.importer.pending.get(s.operator.inputs[0]) if s.operator.name in ("ADD", "SUB", "DIV") else None
+    first = s.operator.inputs[0] if s.operator.name in ("ADD", "SUB", "DIV") and s.operator.inputs else -1
+    found = s.importer.pending.get(first)
     constant = s.known(1) if found else None
     if found is None or constant is None or s["activation"] != "NONE":
         return None
