@@ -219,6 +219,11 @@ def test_a_pool_over_the_whole_image_is_a_reduction(op, name):
     assert rewritten(lambda x, c: lookup(op)(x, kernel=(2, 2), stride=(2, 2)), 1, 2, 3, 4) == [op]
 
 
+def test_a_reduction_of_one_sample_leaves_its_axis_alone():
+    graph = graph_of(lambda x, c: o.amax(o.reshape(x, shape=(1, 4, 5)), axes=(1,)), 1, 1, 4, 5)
+    assert rewrite(graph, *PATTERNS).nodes[0].attrs["axes"] == (1, 2)
+
+
 def test_a_reduction_looks_through_axes_of_size_one():
     def function(x, c):
         return o.mean(o.reshape(x, shape=(1, 1, 5, 3)), axes=(1, 2))

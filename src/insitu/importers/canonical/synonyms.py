@@ -131,8 +131,8 @@ def reduce_before_reshape(node: Node, rw: Rewriter):
         return None
     reduced = {a % above.output.type.rank for a in node.attrs["axes"]}
     axes = {a for a, b in zip(*places) if b in reduced}
-    # remove axes of size 1, from the front, until the result has the wanted shape
-    for a in [a for a in range(x.type.rank) if x.shape[a] == 1]:
+    # remove axes of size 1 until the result has the wanted shape; the first one, of the samples, only if asked to
+    for a in [a for a in range(0 if 0 in reduced else 1, x.type.rank) if x.shape[a] == 1]:
         if _kept(x, axes) == node.output.shape:
             break
         axes.add(a)

@@ -30,9 +30,9 @@ def _rebuild(builder: Builder, node: Node, new: dict[str, Value], samples: int) 
     inputs = tuple(new[v.name] for v in node.inputs)
     attrs = dict(node.attrs)
     grown = any(a.shape != b.shape for a, b in zip(inputs, node.inputs))
+    if grown and _mixes(node):
+        raise GraphError("moves the sample axis, so it cannot be done for several at once", where=f"%{node.name}")
     if grown and node.op is reshape:
-        if attrs["shape"][:1] != (1,):
-            raise GraphError("moves the sample axis, so it cannot be done for several at once", where=f"%{node.name}")
         attrs["shape"] = (samples, *attrs["shape"][1:])
     if grown and node.op is slice_of:
         attrs["stops"] = (samples, *attrs["stops"][1:])
@@ -44,3 +44,12 @@ def _rebuild(builder: Builder, node: Node, new: dict[str, Value], samples: int) 
     outputs = tuple(Value(v.name, t) for v, t in zip(node.outputs, types))
     builder.append(Node(node.op, inputs, outputs, attrs))
     new.update({v.name: o for v, o in zip(node.outputs, outputs)})
+
+
+def _mixes(node: Node) -> bool:
+    """Does this do something along the first axis, or put another one in its place?"""
+    attrs, rank = node.attrs, node.inputs[0].type.rank
+    along = (*attrs.get("axes", ()), *([attrs["axis"]] if "axis" in attrs else ()))
+    whole = attrs.get("dims") == rank  # of layer_norm
+    moved = attrs.get("perm", (0,))[0] != 0 or (node.op is reshape and attrs["shape"][:1] != (1,))
+    return whole or moved or any(a % rank == 0 for a in along)
