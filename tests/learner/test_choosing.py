@@ -166,7 +166,7 @@ def test_layers_that_learn_no_better_than_the_head_alone_are_left_out(right):
 
 
 def test_a_network_that_knows_its_task_is_taught_faster_only_until_half_of_its_cost_is_gone():
-    """More was to be had for birds (a third of the cost, at 243 times the derived rate), and was lost for wearers."""
+    """Rates far above the derived ones suit some tasks (birds: 243 times), and ruin others (wearers of a watch)."""
     faster = {k: 0.9 * 0.8**k for k in range(-12, 13)}
     assert (chosen(Stand(2.0, faster), 0.6).rates.body or 0) > 100
     stand = Stand(2.0, faster)
@@ -248,12 +248,6 @@ def test_only_as_much_of_a_training_counts_as_is_clearly_better():
     parts = {part: Score(0, 0, 60, each=hard + by + rng.normal(size=60)) for part, by in zip(PARTS, cost)}
     assert enough(parts, 0.0) == 1.0 and enough(parts, 1e6) == 0.5
     assert not chosen(Stand(2.0, {0: 1.5, -1: 1.5}), 0.95).helps
-
-
-def test_all_of_a_training_counts_if_little_is_known():
-    """Half of the way, where its cost was higher by less than half a standard error, gave up 9 points for nothing."""
-    assert chosen(Stand(2.0, dict.fromkeys(range(-12, 13), 0.5), (0.2, 0.0)), 0.75).part == 1.0
-    assert chosen(Stand(2.0, {0: 0.5}, (0.2, 0.0)), 0.95).part == 0.75
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "int8", "data": data(40)[0]}])

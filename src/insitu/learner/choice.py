@@ -3,12 +3,12 @@
 The head alone is tried first, then the layers before it, too: with the head at its derived rate, and these at theirs or
 at other ones, in steps of three. The lowest cost wins. A network that knows most of its task has more to lose than to
 gain: it is taught faster than derived only until half of its cost is gone, and its head learns alone unless more layers
-are clearly better. Its training may count only in part: the smallest part of the way from start to end wins that is not
-clearly worse than the best one.
+are clearly better. Last, the training may count only in part: the smallest part of the way from start to end wins that
+is not clearly worse than the best one.
 
-If only a head is trained, so may its training. Other rates than the derived one must be better by more, the more the
-network knows; and if that is little, the head learns for longer where that is clearly better. Nothing here trains
-(trials.py), measures (held_out.py) or counts the work that trials may take (work.py).
+If only a head is trained, other rates than the derived one must be better by more, the more the network knows; and if
+that is little, the head learns for longer where that is clearly better. Nothing here trains (trials.py), measures
+(held_out.py) or counts the work that trials may take (work.py).
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ def choose(trials: Trials, rates: Rates, before: Score, guessed: Score, head_giv
     found = search.found(0.0 if trials.both and solved is None else SURE * sure, trials)
     if alone and not clearly(found[1].end, alone[1].end, _least(sure, alone[1].end, guessed, solved)):
         found = alone
-    whole = whole or (trials.both and sure < MUCH)  # little to protect
-    return _made(*found, before if solved is None else solved, FARTHER * sure, whole)
+    return _made(*found, before if solved is None else solved, 0.0 if whole else FARTHER * sure, whole)
 
 
 def _least(sure: float, alone: Score, guessed: Score, solved: Score | None) -> float:
