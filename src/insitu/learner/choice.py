@@ -2,9 +2,9 @@
 
 The head alone is tried first, then the layers before it, too: with the head at its derived rate, and these at theirs or
 at other ones, in steps of three. The lowest cost wins. A network that knows most of its task has more to lose than to
-gain: it is taught faster than derived only until half of its cost is gone, and its head learns alone unless more layers
-are clearly better. Last, the training may count only in part: the smallest part of the way from start to end wins that
-is not clearly worse than the best one.
+gain: it is taught faster than derived only as long as its samples would not be learned otherwise; and its head learns
+alone unless more layers are clearly better. Last, the training may count only in part: the smallest part of the
+way from start to end wins that is not clearly worse than the best one.
 
 If only a head is trained, other rates than the derived one must be better by more, the more the network knows; and if
 that is little, the head learns for longer where that is clearly better. Nothing here trains (trials.py), measures
@@ -33,7 +33,7 @@ FARTHER = 1.5  # standard errors by which more of the way must be better, if it 
 PATIENCE, SETBACK = 2, 1.0  # steps that are not better, and standard errors of one that is worse, to stop climbing
 MUCH = 0.6  # of its task: a network that knows as much is changed with care
 LASTING, LASTING_ERRORS = 4, 1.0  # times the epochs of a head alone, and standard errors by which that must be better
-HALF = 0.5  # of its cost: a network that knows much is taught no faster once so much is gone
+LEARNED = 0.05  # loss of the samples learned from: below, higher rates have nothing to add
 
 Place = tuple[int, int]  # steps away from the derived rates: of the head, of the body
 HERE: Place = (0, 0)
@@ -118,22 +118,21 @@ class Search:
             best = climb(self.score, best, way, self.guessed)
 
     def near(self, head_given: bool) -> None:
-        """The derived rates; if they do not help, a third; if they leave most of the cost, higher ones of the body."""
-        first, before = self.score(HERE), self.trials.before()
-        if not helps(first, before):
+        """The derived rates; if they do not help, a third; if they do not suffice to learn, higher ones of the body."""
+        first = self.score(HERE)
+        if not helps(first, self.trials.before()):
             self.score((0 if head_given else -1, -1))
         elif self.trials.both and first.better_high:
-            self.faster((1 - HALF) * before.cost)
+            self.faster()
 
-    def faster(self, enough: float) -> None:
-        """Higher rates of the body, until no more than this cost is left or it gets no smaller."""
-        best, misses = self.score(HERE), 0
-        for steps in range(1, FARTHEST + 1):
-            if best.cost <= enough:
-                break
-            after = self.score((0, steps))
-            best, misses = (after, 0) if after.cost < best.cost else (best, misses + 1)
-            if over(after, best, misses):
+    def faster(self) -> None:
+        """Higher rates of the body, until the samples are learned or the cost gets no smaller."""
+        best, place, misses = HERE, HERE, 0
+        while place[1] < FARTHEST and place in self.scored and self.scored[place].learned > LEARNED:
+            place = (0, place[1] + 1)
+            after = self.score(place)
+            best, misses = (place, 0) if after.cost < self.score(best).cost else (best, misses + 1)
+            if over(after, self.score(best), misses):
                 break
 
     def found(self, errors: float, trials: Trials) -> tuple[Rates, Tried]:
