@@ -97,13 +97,18 @@ def test_whole_batches_go_through_the_network_together_and_a_rest_does_not(monke
     made_here, calls = learner(batch=BATCH), []
     made_here.fit(*data(COUNT), epochs=1, rate=RATE)
     device = learning(made_here)
-    bound = device.bound
+    bound, batches = device.bound, device.train_batches
 
     def counted(verb, *arguments):
         call = bound(verb, *arguments)
         return lambda *given: (calls.append(verb), call(*given))
 
+    def counted_batches(places, rates, *arguments):
+        calls.extend(["train_step"] * len(rates))
+        batches(places, rates, *arguments)
+
     monkeypatch.setattr(device, "bound", counted)
+    monkeypatch.setattr(device, "train_batches", counted_batches)
     device._crew = None
     made_here.fit(*data(COUNT), epochs=1, rate=RATE)
     assert calls == ["train_step"] * 3 + ["accumulate"] * 6 + ["apply"]
@@ -222,3 +227,23 @@ def test_samples_need_not_be_side_by_side(views):
     got = device.train(Updates((spread, y.astype(np.int32)), range(16), [RATE] * 2, BATCH)), device.state()
     assert got[0].losses.tobytes() == wanted[0].losses.tobytes()
     near(got[1], wanted[1], 0.0)
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_large_samples_are_gathered_in_any_order(views):
+    """Batches from anywhere in an array give the bytes of steps with the same batches side by side."""
+    x, y = images()
+    found = made("cnn", RECIPES["adam, decay"])
+    found.fit(x, y, epochs=1, rate=RATE)
+    device, start, labels = learning(found), learning(found).state(), y.astype(np.int32)
+    x = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).reshape(COUNT, *device.verbs["train_step"][0][0].shape[1:])
+    order, rates = [7, 7, 29, 0, 3, 12, 5, 28, *range(24, 8, -1)], [RATE, RATE / 2, RATE]
+    batches = [order[at : at + BATCH] for at in range(0, len(order), BATCH)]
+    wanted = [device.run("train_step", x[b], labels[b], np.float32(r)) for b, r in zip(batches, rates)]
+    state = device.state()
+    device.load_arrays(start)
+    spread = np.repeat(x[:, None], views, 1)[:, views - 1]
+    got = device.train(Updates((spread, labels), order, rates, BATCH))
+    assert got.losses[::BATCH].tobytes() == np.array([loss for loss, _ in wanted]).tobytes()
+    assert got.outputs[0].tobytes() == np.concatenate([out for _, out in wanted]).tobytes()
+    near(device.state(), state, 0.0)

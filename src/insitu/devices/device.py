@@ -33,12 +33,12 @@ class Updates:
     """Updates to make one after the other, of `batch` samples each; the last may have fewer if gradients add up."""
 
     arrays: Arrays  # inputs, then labels or targets: each [samples, ...], with the bytes of a sample contiguous
-    order: Sequence[int]  # the indices of the samples, in this order
+    order: Sequence[int] | np.ndarray  # the indices of the samples, in this order
     rates: Sequence[float]  # of each update
     batch: int = 1
     threads: int | None = None  # to use over the samples of a batch; any number gives the same bytes
 
-    def groups(self) -> Iterator[tuple[int, Sequence[int], float]]:
+    def groups(self) -> Iterator[tuple[int, Sequence[int] | np.ndarray, float]]:
         """For each update: its position in the order, its samples, its rate."""
         for i, first in enumerate(range(0, len(self.order), self.batch)):
             yield first, self.order[first : first + self.batch], self.rates[i]
@@ -202,7 +202,7 @@ def train_by_calls(device: Device, updates: Updates) -> Trained:
     return found
 
 
-def _taken(updates: Updates, chosen: Sequence[int]) -> list[np.ndarray]:
+def _taken(updates: Updates, chosen: Sequence[int] | np.ndarray) -> list[np.ndarray]:
     return [a[list(chosen)] for a in updates.arrays]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
@@ -18,6 +18,7 @@ from insitu.codegen.state import COMPLAINTS, HEADER_BYTES, brought_up
 from insitu.devices.arenas import Arenas, aligned
 from insitu.devices.crew import WORTH_A_THREAD, Crew, side_by_side, usual_threads
 from insitu.devices.device import Trained, Updates, Verbs, closed
+from insitu.devices.host_batches import Place, batches_source, train_batches
 from insitu.devices.host_training import train_on_host
 from insitu.errors import DataError, ToolError
 from insitu.graph import Graph, Value
@@ -186,6 +187,11 @@ class HostDevice:
         """Make these updates."""
         return self.arenas.alone(lambda _: train_on_host(self, updates))
 
+    def train_batches(self, places: Sequence[Place], rates: Sequence[float], order: np.ndarray, batch: int) -> None:
+        """Steps over whole batches, without any checks. It takes no turn, as `bound`."""
+        arena = self.arenas.first.memory
+        train_batches(self.program, self._library, self._state, arena, places, rates, order, batch)
+
     def crew(self, threads: int | None) -> Crew:
         """The crew that adds up the gradients of a batch; reused until the number of threads changes."""
         if self._crew is None or self._crew.threads_asked != (threads or self._threads):
@@ -249,9 +255,11 @@ class HostDevice:
         return self.arenas.share(lambda _: self._state.tobytes())
 
     def follow(self, other: HostDevice) -> None:
-        """Copy the state of a twin."""
-        state = other.arenas.share(lambda _: other._state.copy())
-        self.arenas.alone(lambda _: np.copyto(self._state, state))
+        """Copy the state of a twin. Meanwhile both wait, always the same one first: two may follow each other."""
+        if other is self:
+            return
+        first, second = sorted((self, other), key=id)
+        first.arenas.alone(lambda _: second.arenas.alone(lambda _: np.copyto(self._state, other._state)))
 
     def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Set these persistent values; those that are not named stay."""
@@ -342,8 +350,8 @@ def open_program(program: Program, *, flags: tuple[str, ...] = (NATIVE,), kind: 
 
 
 def _loaded(program: Program, flags: tuple[str, ...]) -> ctypes.CDLL:
-    files = program.embedded(LINE, MACHO if sys.platform == "darwin" else ELF)
-    path = build_library(files, program.kernels, flags, plain=lambda: program.files)
+    files, loop = program.embedded(LINE, MACHO if sys.platform == "darwin" else ELF), batches_source(program)
+    path = build_library({**files, **loop}, program.kernels, flags, plain=lambda: {**program.files, **loop})
     try:
         return ctypes.CDLL(str(path))
     except OSError as e:

@@ -1,17 +1,19 @@
 """Updates on the host: one C call after the other, with all addresses computed beforehand.
 
-The loops are minimal: on small models Python would take longer than the C. Nothing here knows epochs or orders
-(learner/loop.py); crew.py runs threads over the samples of a batch.
+The loops are minimal: on small models Python would take longer than the C. Whole batches are a loop in C
+(host_batches.py). Nothing here knows epochs or orders (learner/loop.py); crew.py runs threads over the samples of a
+batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from insitu.devices.device import Trained, Updates, Values, check_updates, method_of
+from insitu.devices.host_batches import Place
 from insitu.errors import DataError
 
 if TYPE_CHECKING:
@@ -70,12 +72,11 @@ def at_once(device: HostDevice, updates: Updates, order: np.ndarray, found: Trai
     """All samples of a batch in one call, side by side; they share a loss."""
     if not len(order):
         return
-    call, starts = device.bound("train_step"), np.arange(0, len(order), updates.batch)
-    inputs = (gathered(a, order, place) for a, place in zip(updates.arrays, arriving(device)))
-    outputs = (addresses(o, starts) for o in (found.losses, *found.outputs))
-    for arguments in zip(*inputs, updates.rates, *outputs):
-        call(*arguments)
-    found.losses[: len(order)] = np.repeat(found.losses[starts], updates.batch)
+    batch, starts = updates.batch, np.arange(0, len(order), updates.batch)
+    inputs = [given(a, order, place) for a, place in zip(updates.arrays, arriving(device))]
+    results = [(o.ctypes.data, batch * o.strides[0], 0, 0, 0) for o in (found.losses, *found.outputs)]
+    device.train_batches([*(place for place, _ in inputs), *results], updates.rates[: len(starts)], order, batch)
+    found.losses[: len(order)] = np.repeat(found.losses[starts], batch)
 
 
 def arriving(device: HostDevice) -> list[np.ndarray]:
@@ -85,27 +86,16 @@ def arriving(device: HostDevice) -> list[np.ndarray]:
     return [place.view(v.type.numpy).reshape(v.shape) for v, place in places]
 
 
-def gathered(array: np.ndarray, order: np.ndarray, place: np.ndarray) -> Iterator[int]:
-    """The addresses of whole batches, one after the other, each with its rows side by side.
+def given(array: np.ndarray, order: np.ndarray, place: np.ndarray) -> tuple[Place, np.ndarray]:
+    """Where the rows of each batch are side by side, and the array that they are in.
 
-    Small rows are copied for all batches beforehand, others to their place when their batch is asked for.
+    Small rows are copied for all batches beforehand, others to their place in the arena when their batch is next.
     """
-    batch = len(place)
-    if array[:1].nbytes <= SMALL:
-        copied = array[order]
-        yield from addresses(copied, np.arange(0, len(order), batch))
-        return
-    address, copy = place.ctypes.data, taking(array, place)
-    for rows in order.reshape(-1, batch):
-        copy(rows)
-        yield address
-
-
-def taking(array: np.ndarray, place: np.ndarray) -> Callable[[np.ndarray], object]:
-    """A function that copies rows, which exist, to a place."""
-    if array.flags.c_contiguous:
-        return lambda rows: array.take(rows, 0, place, "clip")  # "raise" would copy twice
-    return lambda rows: place.__setitem__(..., array[rows])
+    size, batch = place.nbytes // len(place), len(place)
+    if size > SMALL:
+        return (place.ctypes.data, 0, array.ctypes.data, array.strides[0], size), array
+    copied = np.ascontiguousarray(array[order])
+    return (copied.ctypes.data, batch * size, 0, 0, 0), copied
 
 
 def added_up(device: HostDevice, updates: Updates, order: np.ndarray, found: Trained, start: int) -> Trained:

@@ -44,9 +44,9 @@ class Course:
         if self.schedule not in SCHEDULES:
             raise DataError(f"unknown schedule {self.schedule!r}", hint=", ".join(SCHEDULES))
 
-    def order(self, epoch: int, count: int) -> list[int]:
+    def order(self, epoch: int, count: int) -> np.ndarray:
         """The order of the samples in this epoch."""
-        return np.random.default_rng((self.seed, epoch)).permutation(count).tolist()
+        return np.random.default_rng((self.seed, epoch)).permutation(count)
 
     def rates(self, epoch: int, count: int) -> list[float]:
         """The learning rate of each update in this epoch."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from insitu.learner.units import Units
 
 Augment = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+Rows = np.ndarray | range  # the numbers of samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +42,12 @@ class Source:
         """Bytes that must be made for each sample."""
         return self.rows[0][0].nbytes if self.augment else 0
 
-    def taken(self, chosen: Sequence[int], epoch: int) -> tuple[Arrays, Sequence[int]]:
+    def taken(self, chosen: Rows, epoch: int) -> tuple[Arrays, Rows]:
         """Arrays with these samples as this epoch sees them, and the indices of their rows."""
         if self.augment is None:
             return tuple(r[:, epoch % r.shape[1]] for r in self.rows), chosen
         first = np.concatenate([self._changed(self.augment, n, epoch) for n in chosen])
-        return (first, *(r[chosen, 0] for r in self.rows[1:])), range(len(chosen))
+        return (first, *(r[chosen, 0] for r in self.rows[1:])), np.arange(len(chosen))
 
     def _changed(self, augment: Augment, n: int, epoch: int) -> np.ndarray:
         view = epoch % self.views if self.views else epoch
@@ -75,9 +76,9 @@ class Feed:
         """The same with its targets in these units."""
         return replace(self, labels=units.targets(self.labels), units=units)
 
-    def numbered(self, order: list[int]) -> list[int]:
+    def numbered(self, order: np.ndarray) -> np.ndarray:
         """The samples at these places among those to learn from."""
-        return order if self.chosen is None else self.chosen[order].tolist()
+        return order if self.chosen is None else self.chosen[order]
 
 
 def plain(inputs: Arrays) -> Source:

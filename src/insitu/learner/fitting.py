@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from insitu.data import Samples
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from insitu.learner.learner import Learner
 
 
+SHOWN = 0.1  # seconds after which predictions of other threads see a newer epoch: copies slow small networks down
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """What a fit was asked for, beside its settings."""
@@ -33,6 +37,12 @@ class Run:
     threads: int | None = None
     held_out: Samples | None = None  # to choose by
     tests: Samples | None = None  # only measured
+    followed: bool = False  # by the caller's own function, which may predict
+
+    @property
+    def asked(self) -> bool:
+        """May this thread predict after each epoch?"""
+        return self.followed or self.held_out is not None or self.tests is not None
 
 
 def check_run(start: int, stop: int | None, threads: int | None, views: int | None) -> None:
@@ -70,12 +80,14 @@ def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report)
 
 def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> History:
     """Train as settled; if it diverges, again and slower. Of those that were measured, the best one counts."""
-    epochs, found, tries = range(run.start, settings.last(run.stop)), settings, []
+    epochs, found, tries, shown = range(run.start, settings.last(run.stop)), settings, [], perf_counter()
     while True:
         history = found.history(found.feed)
         for epoch in run_epochs(found.begin(), found.course, epochs, report, run.threads):
             history.add(epoch, learner.recipe.loss)
-            take_over(learner, found.feed)
+            if run.asked or perf_counter() - shown >= SHOWN:
+                take_over(learner, found.feed)
+                shown = perf_counter()
             _measure(learner, run, history)
             if not found.goes_on(epoch.losses):
                 break

@@ -4,7 +4,7 @@ somebody opened runs it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from insitu.devices.device import Device, Values
 from insitu.devices.host import HostDevice, open_plans
@@ -31,6 +31,13 @@ def follow(device: HostDevice, other: HostDevice) -> None:
         device.follow(other)
     else:
         device.load_arrays(other.state())
+
+
+def lasting_names(device: Device) -> Collection[str]:
+    """The names of all persistent values. Here they are known; elsewhere the state is read."""
+    if not isinstance(device, HostDevice):
+        return device.state().keys()
+    return [v.name for v in device.program.state.fields] if device.program.state else []
 
 
 def checked(device: Device, graphs: Mapping[str, Graph]) -> Device:

@@ -143,7 +143,8 @@ class Learner(Owner):
         data = self.samples(x, y, naming=True)
         data = take_names(self, data) if rate is not None or several(data) else data  # one class alone may be a mistake
         held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
-        run = Run(Views(augment, views, cache, seed), start_epoch, stop_epoch, threads, held_out, tests)
+        run = Run(Views(augment, views, cache, seed), start_epoch, stop_epoch, threads, held_out, tests,
+                  progress is not None)  # fmt: skip
         with self._changing, bar(progress) as shown, patient() as check:
             history = fit(self, data, given, run, stoppable(shown, check))
             self._save_life()

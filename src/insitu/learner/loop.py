@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -61,16 +62,16 @@ def averaged(course: Course, epochs: range) -> int:
     return count
 
 
-def used(method: Method, course: Course, feed: Feed, epoch: int) -> list[int]:
+def used(method: Method, course: Course, feed: Feed, epoch: int) -> np.ndarray:
     """The order of an epoch. If a batch is taken at once, the epoch's first samples also fill up its last batch."""
     count = len(feed)
     if count < method.samples:
         raise DataError(f"{count} samples do not make a batch of {method.samples}")
     order = feed.numbered(course.order(epoch, count))
-    return order if method.adds_up else order + order[: -count % method.samples]
+    return order if method.adds_up else np.concatenate([order, order[: -count % method.samples]])
 
 
-def run_epoch(feed: Feed, course: Course, epoch: int, order: list[int], pace: Pace, report: Report,
+def run_epoch(feed: Feed, course: Course, epoch: int, order: np.ndarray, pace: Pace, report: Report,
               threads: int | None) -> Epoch:  # fmt: skip
     rates, parts, recent = iter(course.rates(epoch, len(feed))), [], np.zeros(0, np.float32)
     for part in pace.parts(len(order)):
@@ -82,12 +83,12 @@ def run_epoch(feed: Feed, course: Course, epoch: int, order: list[int], pace: Pa
     return joined(parts, feed.labels[order], -(-len(order) // course.batch))
 
 
-def updates_of(feed: Feed, chosen: list[int], epoch: int, rates: Iterator[float], batch: int,
+def updates_of(feed: Feed, chosen: np.ndarray, epoch: int, rates: Iterator[float], batch: int,
                threads: int | None) -> Updates:  # fmt: skip
     """The updates of some samples, in batches; each uses the next rate."""
     arrays, rows = feed.source.taken(chosen, epoch)
     labels = feed.labels if rows is chosen else feed.labels[chosen]
-    own = [next(rates) for _ in range(0, len(chosen), batch)]
+    own = list(islice(rates, -(-len(chosen) // batch)))
     return Updates((*arrays, labels), rows, own, batch, threads)
 
 

@@ -35,6 +35,7 @@ class Pupils:
     graphs: dict[str, Graph] | None = None
     whole: HostDevice | None = None  # learns from samples
     cut: Cut | None = None
+    whole_only: bool = False  # is it known that nothing can be cut?
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +113,11 @@ def learning(learner: Owner) -> Device:
 def cut_of(learner: Owner) -> Cut | None:
     """The program cut where the frozen layers end; None if nothing is frozen."""
     pupils = learner._pupils
-    if pupils.cut is None:
+    if pupils.cut is None and not pupils.whole_only:
         graphs = pupils.graphs or learner.graphs
         parts = None if learner.parts and learner.parts.at_once else split(graphs, graphs["predict"].inputs)
         if parts is None:
+            pupils.whole_only = True
             return None
         rest = {verb: plan(g) for verb, g in faster_together(parts.rest).items()}
         pupils.cut = Cut(open_plans({"predict": plan(parts.prefix)}), open_plans(rest), parts.rest["predict"])

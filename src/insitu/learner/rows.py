@@ -121,7 +121,7 @@ def ready(learner: Learner, data: Samples) -> None:
     if data.labels is None or data.labels.dtype.kind not in "iu":
         return
     used = rows_in_use(learner)
-    new = [int(k) for k in np.unique(data.labels) if not used[k]]
+    new = [] if used.all() else [int(k) for k in np.unique(data.labels) if not used[k]]
     if not new:
         return
     if not isinstance(learner.device, HostDevice):
@@ -165,7 +165,8 @@ def few_of_each(data: Samples, each: int = 64, most_bytes: int = 16 << 20) -> Sa
     labels = data.labels
     if labels is None or labels.dtype.kind not in "iu" or labels.ndim != 1:
         return None
-    each = max(min(each, most_bytes // max(sum(x[:1].nbytes for x in data.inputs) * len(np.unique(labels)), 1)), 1)
-    rows = [np.flatnonzero(labels == k) for k in np.unique(labels)]
+    classes = np.unique(labels)
+    each = max(min(each, most_bytes // max(sum(x[:1].nbytes for x in data.inputs) * len(classes), 1)), 1)
+    rows = [np.flatnonzero(labels == k) for k in classes]
     chosen = np.sort(np.concatenate([r[np.linspace(0, len(r) - 1, min(each, len(r))).astype(int)] for r in rows]))
     return data.take(chosen)

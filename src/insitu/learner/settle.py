@@ -40,6 +40,7 @@ from insitu.learner.held_out import (
     no_better,
     single,
 )
+from insitu.learner.here import lasting_names
 from insitu.learner.history import History
 from insitu.learner.rates import Probe, Rates
 from insitu.learner.solved import Solver
@@ -110,7 +111,7 @@ class Settled:
 
     def begin(self) -> Feed:
         """The samples to learn from. The share of the rate for layers before the head is part of the state."""
-        moving = BODY_RATE in self.feed.device.state() and self.rates.head
+        moving = self.rates.head and BODY_RATE in lasting_names(self.feed.device)
         share = {BODY_RATE: np.array([self.rates.share], np.float32)} if moving else {}
         if share or self.solved:
             self.feed.device.load_arrays({**self.solved, **share})
@@ -202,7 +203,7 @@ def as_given(feed: Feed, given: Given, share: float = 1.0) -> Settled:
     assert given.rate is not None
     head = given.rate if given.head_rate is None else given.head_rate
     course = given.course(usual_epochs(len(feed.source)), head)
-    both = BODY_RATE in feed.device.state()
+    both = BODY_RATE in lasting_names(feed.device)
     return Settled(course, feed, Rates(head, share * given.rate if both else None))
 
 
