@@ -117,6 +117,16 @@ ALWAYS_INLINE void store_bytes(int8_t *y, __mmask16 k, __m512i v)
     }
 }
 
+/* the low bytes of the lanes of four results, one after the other; needs !r->scalar */
+ALWAYS_INLINE __m512i requant_four(const int litert, const __m512i *acc, const requant_lanes *r)
+{
+    __m512i all = _mm512_setzero_si512();
+    all = _mm512_inserti32x4(all, _mm512_cvtepi32_epi8(requant_lanes16(litert, acc[0], r)), 0);
+    all = _mm512_inserti32x4(all, _mm512_cvtepi32_epi8(requant_lanes16(litert, acc[1], r)), 1);
+    all = _mm512_inserti32x4(all, _mm512_cvtepi32_epi8(requant_lanes16(litert, acc[2], r)), 2);
+    return _mm512_inserti32x4(all, _mm512_cvtepi32_epi8(requant_lanes16(litert, acc[3], r)), 3);
+}
+
 /* y[p*step + i] = requantised acc[p*stride] for p < P, the lanes k */
 ALWAYS_INLINE void requant_store(const int P, int8_t *y, ptrdiff_t step, __mmask16 k, const __m512i *acc,
                                  const int stride, const requant_lanes *r)

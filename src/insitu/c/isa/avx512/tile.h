@@ -142,12 +142,17 @@ ALWAYS_INLINE void tile_quick_s8(const int P, const int N, const __m512i *u, ptr
     }
 }
 
-/* y of one row, `blocks` times sixteen outputs from o on that share a multiplier: it is prepared once */
-APART void tile_finish_row_s8(const __m512i *sums, int32_t blocks, ptrdiff_t row, int32_t o, const tile_source *t)
+/* y of one row, `blocks` times sixteen outputs from o on that share a multiplier: it is prepared once. Results are stored
+ * 64 at a time, as the next layer loads them: smaller stores would have to reach the cache first */
+APART void tile_finish_row_s8(const __m512i *sums, int32_t blocks, int32_t o, const tile_source *t)
 {
     const requant_lanes r = requant_load(t->q, o, lanes16(t->outs - o));
-    int8_t *y = t->y + row * t->y_row;
-    for (int32_t j = 0; j < blocks; j++, o += 16) {
+    int8_t *y = t->y;
+    int32_t j = 0;
+    for (; !r.scalar && j + 4 <= blocks && o + 64 <= t->outs; j += 4, o += 64) {
+        _mm512_storeu_si512(y + o, r.litert ? requant_four(1, sums + j, &r) : requant_four(0, sums + j, &r));
+    }
+    for (; j < blocks; j++, o += 16) {
         requant_store(1, y + o, 0, lanes16(t->outs - o), sums + j, 1, &r);
     }
 }
@@ -226,12 +231,45 @@ ALWAYS_INLINE void tile_block_s8(const int P, const int N, ptrdiff_t row, const 
         return;
     }
     copy_sums(P * N, sums, acc, g ? FOURS_RAISED : 0);
-    if (P == 1 && !t->q->step && !t->mask) {
-        tile_finish_row_s8(sums, N, row, o, t);
-        return;
-    }
     for (int j = 0; j < N; j++) {
         (P >= 4 && g ? tile_masks_s8 : tile_finish_s8)(sums + j * P, P, row, o + 16 * j, t);
+    }
+}
+
+/* the sums of one row of one run, sixteen outputs from o on: four chains, and weights read as they lie in memory. Several
+ * blocks at once would share the inputs, but read as many places of a matrix that is often far away */
+ALWAYS_INLINE __m512i tile_row_sums(int32_t o, const tile_source *t)
+{
+    const __m512i zero = _mm512_setzero_si512();
+    const int8_t *w = t->w + o / 16 * (ptrdiff_t)t->k4 * 64;
+    const uint8_t *u = t->u[0];
+    __m512i acc[4] = {tile_start(lanes16(t->outs - o), o, t->b, t->c), zero, zero, zero};
+    int32_t k = 0;
+    for (; k + 4 <= t->k4; k += 4, w += 4 * 64, u += 4 * 4) {
+        const __m512i x = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)u));
+        acc[0] = _mm512_dpbusd_epi32(acc[0], _mm512_shuffle_epi32(x, 0x00), _mm512_loadu_si512(w));
+        acc[1] = _mm512_dpbusd_epi32(acc[1], _mm512_shuffle_epi32(x, 0x55), _mm512_loadu_si512(w + 64));
+        acc[2] = _mm512_dpbusd_epi32(acc[2], _mm512_shuffle_epi32(x, 0xaa), _mm512_loadu_si512(w + 128));
+        acc[3] = _mm512_dpbusd_epi32(acc[3], _mm512_shuffle_epi32(x, 0xff), _mm512_loadu_si512(w + 192));
+    }
+    for (; k < t->k4; k++, w += 64, u += 4) {
+        int32_t four;
+        __builtin_memcpy(&four, u, 4);
+        acc[0] = _mm512_dpbusd_epi32(acc[0], _mm512_set1_epi32(four), _mm512_loadu_si512(w));
+    }
+    return _mm512_add_epi32(_mm512_add_epi32(acc[0], acc[1]), _mm512_add_epi32(acc[2], acc[3]));
+}
+
+/* one row of one run whose outputs share a multiplier */
+APART void tile_row_s8(const tile_source *t)
+{
+    __m512i sums[8];
+    for (int32_t o = 0; o < t->outs; o += 16 * 8) {
+        const int32_t blocks = t->outs - o >= 16 * 8 ? 8 : (t->outs - o + 15) / 16;
+        for (int32_t j = 0; j < blocks; j++) {
+            sums[j] = tile_row_sums(o + 16 * j, t);
+        }
+        tile_finish_row_s8(sums, blocks, o, t);
     }
 }
 
@@ -260,6 +298,10 @@ static inline void avx512_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const
     const tile_source t = {y, mask, y_row, u, runs, k4, step, w, b, c, outs, q, ready};
     if (rows == 16 && outs <= 16) {
         tile_sixteen_s8(&t);
+        return;
+    }
+    if (rows == 1 && runs == 1 && !q->step && !mask) {
+        tile_row_s8(&t);
         return;
     }
     ptrdiff_t row = 0;
