@@ -43,6 +43,21 @@ def test_without_the_work_for_longer_trials_the_short_ones_decide(short, monkeyp
     assert max(seen) < 10
 
 
+def test_with_work_for_one_fold_long_trials_are_made_in_that(short, monkeypatch):
+    folds, run = [], trials.Trials.run
+
+    def watched(self, rates, rival=None):
+        folds.append((len(self.folds), self.samples))
+        return run(self, rates, rival)
+
+    monkeypatch.setattr(trials.Trials, "run", watched)
+    made = learner(head_init="zero")
+    (x, y), one = data(40), 2 * settle.usual_epochs(40) * 32  # samples of a long trial in one fold
+    monkeypatch.setattr(settle, "allowed", lambda *_: work.Work(14 * one))
+    made.fit(x, y, seed=1)
+    assert (1, one) in folds and (5, 5 * one) not in folds
+
+
 def test_a_network_that_knows_something_is_not_asked_for_longer(short, monkeypatch):
     made = learner(head_init="zero")
     made.fit(*data(150), rate=0.1)

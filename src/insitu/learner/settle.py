@@ -323,7 +323,8 @@ def _tested(trials: Trials, given: Given, step_macs: int, solver: Solver | None)
     best = choose(trials, rates, before, guessed, given.head_rate is not None, whole, solved)
     patient = trials.patient(given.epochs or LONGER * trials.course.epochs)
     if patient and max(known(before, guessed), known(best.score, guessed)) < LITTLE:
-        best = choose(patient, rates, before, guessed, given.head_rate is not None, whole, solved)
+        start = patient.before()  # of the folds that it has
+        best = choose(patient, rates, start, guessed, given.head_rate is not None, whole, solved and start)
     if solver and solved and not best.rates.head:
         return _only_solved(trials, solver, before, solved)
     fixed = given.epochs or whole or not before.better_high
