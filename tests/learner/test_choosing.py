@@ -289,8 +289,9 @@ def test_a_smaller_loss_does_not_help_if_more_answers_are_wrong_or_less_is_known
 
 
 def test_trials_of_large_networks_are_a_part_of_the_training():
-    assert trial_samples(100, 20, 10**9, False) == SHARE * 2000
-    once, twice = (trial_samples(100, 20, int(WORK / 6000), lost) for lost in (False, True))
+    sizes = [trial_samples(2000, 10**9, False, left) for left in (0, 8000, 16000, np.inf)]
+    assert sizes == [SHARE[0] * 2000, 1000, SHARE[1] * 2000, SHARE[1] * 2000]
+    once, twice = (trial_samples(2000, int(WORK / 6000), lost, 0) for lost in (False, True))
     assert once == pytest.approx(6000, rel=0.01) and twice == pytest.approx(2 * once, rel=0.01)
 
 

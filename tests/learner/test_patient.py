@@ -12,7 +12,7 @@ from ..learners import data, learner
 @pytest.fixture
 def short(monkeypatch):
     """Trials that see too few samples to show anything."""
-    monkeypatch.setattr(trials, "SHARE", 0.002)
+    monkeypatch.setattr(trials, "SHARE", (0.002, 0.002))
     monkeypatch.setattr(trials, "WORK", 1.0)
 
 

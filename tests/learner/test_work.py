@@ -44,14 +44,15 @@ def counting(run, seen: list[int]):
 
 
 def test_a_network_that_takes_long_is_tried_with_fewer_rates_and_says_so(made, fitted, monkeypatch):
-    monkeypatch.setattr(trials, "WORK", 0.0)  # as if an update took long: a trial is a quarter of the training
+    monkeypatch.setattr(trials, "WORK", 0.0)  # as if an update took long: a trial may see as much as the training
     whole, usual = fitted()
     assert "fewer rates" not in whole.found
     monkeypatch.setattr(work, "MOST", 0.0)
     short, less = fitted()
     assert "fewer rates tried to save time (effort=4 tries more)" in short.found
     assert short.updates < less <= 1.3 * short.updates < usual
-    assert LONGER * short.updates == whole.updates and not short.restored  # nor is the training longer than usual
+    usually = short.updates // 60  # epochs; it may stop earlier if nothing is left to learn
+    assert f" {LONGER * usually} epochs" in whole.found and f" {usually} epochs" in short.found and not short.restored
 
 
 def test_more_effort_tries_as_much_as_without_a_limit(made, fitted, monkeypatch):

@@ -312,7 +312,8 @@ def _epochs(trials: Trials, best: Choice, sure: float) -> int:
 def _tested(trials: Trials, given: Given, step_macs: int, solver: Solver | None) -> Settled:
     before, feed, loss = trials.before(), trials.feed, trials.recipe.loss
     guessed = guess(loss, (trials.validation or feed).labels)
-    samples = trial_samples(len(feed.source), trials.course.epochs, step_macs, no_better(before, guessed))
+    training, lost = trials.course.epochs * len(feed.source), no_better(before, guessed)
+    samples = trial_samples(training, step_macs, lost, trials.work.left)
     trials, probe = replace(trials, samples=samples), trials.probe
     words = advice(probe.parameters, trials.recipe, probe.deeper)
     whole = trials.validation is not None or len(feed.source) >= LARGE

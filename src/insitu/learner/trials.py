@@ -28,7 +28,8 @@ from insitu.training.train import BODY_RATE, Recipe
 
 QUICK = 8, 16  # probes and lead on a board, where every step takes long
 WORK = 3e9  # multiply-adds of a trial, below a second; twice as many if nothing is known yet
-SHARE = 0.25  # of the training itself: what a trial may always cost
+SHARE = 0.25, 1.0  # of the training: what a trial may cost at least, over all of its folds, and if there is the work
+USUAL = 8  # trials
 PARTS = (0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
 ENOUGH = 40  # samples held out in a fold: then one is enough to look for rates
 SILENT = 1e-4  # of the head's gain: below, the body is reached through a head of zeros
@@ -192,9 +193,13 @@ class Trials:
         return score(self.recipe.loss, np.concatenate(outputs), np.concatenate(held))
 
 
-def trial_samples(count: int, epochs: int, step_macs: int, lost: bool) -> int:
-    """How many samples a trial sees, from the work of one update; `lost`: does the network only guess?"""
-    return int(max(SHARE * count * epochs, (2 if lost else 1) * WORK / max(step_macs, 1)))
+def trial_samples(training: int, step_macs: int, lost: bool, left: float) -> int:
+    """How many samples a trial sees, from those of the training, the work of one update, and what all trials may see.
+
+    `lost`: does the network only guess? Layers before the head need longer to show what they gain than the head does.
+    """
+    share = min(max(left / (USUAL * training), SHARE[0]), SHARE[1])
+    return int(max(share * training, (2 if lost else 1) * WORK / max(step_macs, 1)))
 
 
 def only_head(parameters: tuple[Value, ...]) -> bool:

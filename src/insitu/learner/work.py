@@ -1,8 +1,8 @@
 """How much work a fit may do on this machine: counted in multiply-adds, and asked for before each trial.
 
-Trials and training together may take MOST multiply-adds, about a minute of one core; trials may always take as much as
-the training itself. Small networks never get there. With a large one fewer rates are tried, gains are measured with
-fewer samples, and the training has the usual number of epochs (settle.py). Counts do not depend on the machine's speed,
+Trials and training together may take MOST multiply-adds, less than a minute of one core; trials may always take as
+much as the training itself. Small networks never get there. With a large one fewer rates are tried, gains are measured
+with fewer samples, and the training has the usual number of epochs (settle.py). Counts do not depend on the machine's speed,
 so neither do results. Nothing here trains (trials.py) or chooses (choice.py).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST = 8e11  # multiply-adds of a fit: about a minute on one core
+MOST = 2.4e12  # multiply-adds of a fit: less than a minute on one fast core
 PROBES, FEWEST = 32, 8  # samples to measure gains with, and at least
 LEAD = 500  # samples to train a head with before the gain of the body is measured
 LEAD_WORK = 2e10  # multiply-adds of that: a second
