@@ -2,8 +2,8 @@
 
 Trials and training together may take MOST multiply-adds, less than a minute of one core; trials may always take as
 much as the training itself. Small networks never get there. With a large one fewer rates are tried, gains are measured
-with fewer samples, and the training has the usual number of epochs (settle.py). Counts do not depend on the machine's speed,
-so neither do results. Nothing here trains (trials.py) or chooses (choice.py).
+with fewer samples, and the training has the usual number of epochs (settle.py). Counts do not depend on the machine's
+speed, so neither do results. Nothing here trains (trials.py) or chooses (choice.py).
 """
 
 from __future__ import annotations
