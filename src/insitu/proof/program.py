@@ -304,7 +304,7 @@ def same_loss(where: str, got, run: Run) -> Finding:
     if found.ok:
         return found
     gaps = [distance(env[run.loss.name], wanted) for env in other_roundings(run)]
-    return replace(found, allowed=found.allowed + max(gaps))
+    return replace(found, allowed=found.allowed + max(gaps, default=0.0))
 
 
 def same_state(where: str, before, got, run: Run) -> Iterator[Finding]:
