@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from functools import partial
@@ -405,3 +406,31 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(task, kept, tmp_path):
     assert len(saves) > 1 and all(line.startswith("note: not saved yet") for line in saves[:-1]), "training goes on"
     assert not saves[-1].startswith("note")
     assert kept.read_bytes() == before and list(kept.parent.iterdir()) == [kept]
+
+
+def pull_out(kept: Path, into: Path):
+    """The disk with the file is gone before the result is written."""
+    return lambda history: kept.parent.rename(into)
+
+
+@pytest.mark.parametrize("option", ["-o", "--save-model"])
+def test_what_cannot_be_written_where_it_should_be_is_kept_elsewhere(option, task, kept, tmp_path, monkeypatch, capsys):
+    before, away, temporary = kept.read_bytes(), tmp_path / "away", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setattr("insitu.cli.train.tell", pull_out(kept, away))
+    line = [str(word) for word in words(task, kept, epochs=1)]
+    assert main(["train", *line[:-2], option, str(kept)]) == 1
+    said = capsys.readouterr().err
+    (saved,) = temporary.glob("insitu-*/kept.insitu")
+    assert f"kept.insitu: cannot be written: there is no folder {kept.parent}\n" in said
+    assert f"what was learned is in {saved}" in said
+    assert saved.read_bytes() != before and insitu.load(saved).graph
+    assert (away / "kept.insitu").read_bytes() == before, "the old file is whole"
+
+
+def test_a_temporary_folder_without_room_is_left_empty(task, kept, tmp_path):
+    before = set(Path(tempfile.gettempdir()).glob("insitu-*"))
+    run = Training(words(task, kept, epochs=1), tmp_path / "said", save_seconds=300, most_bytes=1000)
+    assert run.end() == 1 and "what was learned is in" not in run.text()
+    assert set(Path(tempfile.gettempdir()).glob("insitu-*")) <= before

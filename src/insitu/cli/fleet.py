@@ -9,6 +9,7 @@ from typing import Any
 from insitu.cli.fleet_options import arguments as arguments
 from insitu.cli.output import say, show
 from insitu.cli.values import page_file, saved_file
+from insitu.cli.watching import kept_by
 
 HELP = "devices that learn together without sharing samples: simulate, serve, join (with Flower)"
 EXAMPLES = """\
@@ -65,7 +66,7 @@ def simulated(arguments) -> int:
     )
     found = simulate(learner, devices, plan, _settings(arguments), also=_others(arguments))
     if output:
-        found.learner.save(output)
+        kept_by(found.learner.save, output)
     return _shown(arguments, found.about, [output] if output else [])
 
 

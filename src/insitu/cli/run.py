@@ -9,7 +9,7 @@ from insitu.cli.again import again
 from insitu.cli.groups import Groups
 from insitu.cli.output import add_label, say, show, tell
 from insitu.cli.values import amount, count, index, rate, saved_file
-from insitu.cli.watching import INTERRUPTED, interrupted, told, watched
+from insitu.cli.watching import INTERRUPTED, interrupted, kept_by, told, watched
 from insitu.deploy.folder import LEARNER
 from insitu.errors import DataError
 from insitu.learner.given import kept
@@ -135,7 +135,7 @@ def fit(learner, training, arguments):
     tell(history)
     if arguments.save:
         with stage("reading the state"):
-            learner.save(arguments.save)
+            kept_by(learner.save, arguments.save)
     return history
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from insitu.cli.output import add_label, say, show
 from insitu.cli.values import export_file, index, page_file, saved_file, share, size, target_folder
+from insitu.cli.watching import kept_by
 from insitu.errors import DataError, Error
 
 HELP = "learn a folder of examples: chooses a network that fits, trains, tests, and writes what you ask for"
@@ -62,7 +63,7 @@ def run(arguments) -> int:
     except KeyboardInterrupt:
         _interrupted(stopped, output)
         raise
-    written = [taught.learner.save(output)]
+    written = [kept_by(taught.learner.save, output)]
     if arguments.build:
         taught.learner.write(arguments.build)
         written.append(arguments.build)
@@ -115,5 +116,5 @@ def _interrupted(learners: list, output: Path) -> None:
     if not learners:
         say("interrupted before anything was learned\n  to start again: the same command")
         return
-    learners[-1].save(output)
+    kept_by(learners[-1].save, output)
     say(f"interrupted; what was learned is in {output}\n  to go on: the same command again")

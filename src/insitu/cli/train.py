@@ -12,7 +12,7 @@ from insitu.cli.groups import Groups
 from insitu.cli.model import add_model, add_shape
 from insitu.cli.output import add_data, counted, read_data, say, show, tell
 from insitu.cli.values import amount, count, index, model_file, rate, saved_file, share
-from insitu.cli.watching import continued, interrupted, unbegun, watched
+from insitu.cli.watching import continued, interrupted, kept_by, unbegun, watched
 from insitu.data import read_held_out
 from insitu.data.samples import Samples, split
 from insitu.errors import DataError
@@ -100,9 +100,9 @@ def run(arguments) -> int:
             history = fit(learner, training, test, arguments, progress)
         tell(history)
         if arguments.output:
-            learner.save(arguments.output)
+            kept_by(learner.save, arguments.output)
         if arguments.save_model:
-            learned_model(learner).save(arguments.save_model)
+            kept_by(learned_model(learner).save, arguments.save_model)
         if arguments.report:
             write_report(learner, history, tests, first, arguments)
         written = [str(path) for path in (arguments.output, arguments.save_model, arguments.report) if path]

@@ -1,11 +1,16 @@
-"""Unattended training loses nothing: lines if there is no terminal, a save every few minutes, and one at Ctrl-C."""
+"""Unattended training loses nothing: lines if there is no terminal, a save every few minutes, and one at Ctrl-C.
+
+A result that cannot be written where it should be is kept in the system's temporary folder.
+"""
 
 from __future__ import annotations
 
 import shlex
+import shutil
+import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 
@@ -53,8 +58,31 @@ def interrupted(learner: Learner, output: Path | None, option: str, go_on: Calla
     if output is None:
         say(f"interrupted; what was learned is lost: {option} FILE would have kept it")
         return INTERRUPTED
-    learner.save(output)
+    kept_by(learner.save, output)
     return told(output, go_on())
+
+
+def kept_by(write: Callable[[Path], Path], path: Path) -> Path:
+    """The file that `write` wrote. If it cannot be written, the system's temporary folder keeps what was learned, and
+    the error says so."""
+    try:
+        return write(path)
+    except DataError as e:
+        place = _elsewhere(write, path.name)
+        if place is None:
+            raise
+        hint = f"{shlex.join(['mv', str(place), str(path)])}, when there is room"
+        raise DataError(f"{e.what}\n  what was learned is in {place}", where=e.where, hint=hint) from e
+
+
+def _elsewhere(write: Callable[[Path], Path], name: str) -> Path | None:
+    """A file of this name in a new temporary folder; None if that cannot be written either."""
+    with suppress(OSError):
+        folder = Path(tempfile.mkdtemp(prefix="insitu-"))
+        with suppress(DataError):
+            return write(folder / name)
+        shutil.rmtree(folder, ignore_errors=True)
+    return None
 
 
 def told(output: Path, go_on: str) -> int:
