@@ -84,6 +84,19 @@ def test_one_file_or_several_are_predicted(taught, folder, capsys, monkeypatch):
         assert line.split(str(file))[1].split()[0] == name and "%" in line
 
 
+def test_a_broken_file_among_several_is_left_out_and_said(taught, folder, tmp_path, capsys):
+    good = [folder / "photos" / name / "0.png" for name in ("berry", "sky")]
+    broken, missing = tmp_path / "broken.png", tmp_path / "missing.png"
+    broken.write_bytes(good[0].read_bytes()[:40])
+    assert main(["predict", str(taught), *map(str, (good[0], broken, missing, good[1])), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["samples"] == 2 and "left out: " in err
+    assert f"left out: {broken}: is not an image" in err and f"left out: {missing}: no such file" in err
+    assert main(["predict", str(taught), str(broken), str(missing)]) == 1, "nothing is left to predict"
+    out, err = capsys.readouterr()
+    assert not out and f"DataError: {broken}: is not an image" in err
+
+
 @pytest.mark.parametrize(("count", "shown", "rest"), [(12, 12, ""), (20, 20, ""), (21, 10, "... and 11 more")])
 def test_all_predictions_are_shown_if_few_would_be_left_out(taught, folder, capsys, count, shown, rest):
     files = sorted((folder / "photos").rglob("*.png"))[:count]

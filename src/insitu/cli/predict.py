@@ -55,7 +55,7 @@ def run(arguments) -> int:
     scores = is_scores(model.graph.outputs[0]) and not is_taught_targets(arguments.model)
     graph = model.graph
     read = read_files if arguments.files else read_samples
-    samples, files = read(arguments, graph, scores)
+    samples, files, status = read(arguments, graph, scores)
     outputs = model.predict(*samples.inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     if arguments.output:
@@ -63,7 +63,7 @@ def run(arguments) -> int:
     report = describe(model.graph, outputs, samples, arguments.top if scores else 0, files)
     report = replace(report, model=Path(arguments.model).stem)
     show(arguments, report.to_text(), report.to_json())
-    return 0
+    return status
 
 
 def write_outputs(path: Path, named: dict[str, np.ndarray]) -> None:
@@ -91,15 +91,29 @@ def learned(arguments) -> Model:
     return learned_model(learner)
 
 
-def read_files(arguments, graph: Graph, scores: bool) -> tuple[Samples, tuple[str, ...]]:
-    """The samples of all files, and the file that each comes from; with labels, if all are classes of the model."""
-    read = [read_data(arguments, graph, name, part="test", targets=True) for name in arguments.files]
-    inputs = tuple(np.concatenate(arrays) for arrays in zip(*(samples.inputs for samples in read)))
-    names = [
-        own for name, samples in zip(arguments.files, read) for own in samples.files or _numbered(name, len(samples))
-    ]
-    labels = labels_of(read, graph) if scores else None
-    return Samples(inputs, labels, source=", ".join(arguments.files)), tuple(names)
+def read_files(arguments, graph: Graph, scores: bool) -> tuple[Samples, tuple[str, ...], int]:
+    """The samples of all files, the file that each comes from, and the exit status: 1 if a file cannot be read, which
+    is left out. With labels, if all are classes of the model."""
+    read, errors = readable(arguments, graph)
+    for error in errors:
+        say(f"left out: {error}")
+    inputs = tuple(np.concatenate(arrays) for arrays in zip(*(samples.inputs for _, samples in read)))
+    names = [own for name, samples in read for own in samples.files or _numbered(name, len(samples))]
+    labels = labels_of([samples for _, samples in read], graph) if scores else None
+    return Samples(inputs, labels, source=", ".join(name for name, _ in read)), tuple(names), int(bool(errors))
+
+
+def readable(arguments, graph: Graph) -> tuple[list[tuple[str, Samples]], list[DataError]]:
+    """The files that can be read, with their samples, and what is wrong with the others; raises if nothing is read."""
+    read, errors = [], []
+    for name in arguments.files:
+        try:
+            read.append((name, read_data(arguments, graph, name, part="test", targets=True)))
+        except DataError as e:
+            errors.append(e)
+    if not read:
+        raise errors[0]
+    return read, errors
 
 
 def labels_of(read: list[Samples], graph: Graph) -> np.ndarray | None:
@@ -125,17 +139,18 @@ def is_taught_targets(path: str) -> bool:
         return False
 
 
-def read_samples(arguments, graph: Graph, scores: bool) -> tuple[Samples, tuple[str, ...]]:
-    """The test part of the data; if the model's outputs are class scores, the labels must be its classes."""
+def read_samples(arguments, graph: Graph, scores: bool) -> tuple[Samples, tuple[str, ...], int]:
+    """The test part of the data, the file of each, and the exit status. If the model's outputs are class scores, the
+    labels must be its classes."""
     value = graph.outputs[0]
     samples = read_data(arguments, graph, part="test", targets=not scores)
     say(f"predicting {counted(samples)}")
     if samples.labels is None or not scores:
-        return samples, samples.files
+        return samples, samples.files, 0
     if samples.names and not any(graph.classes) and not all(map(is_number, samples.names)):
         say("note: the model does not name its classes, so the labels are not compared with them")
-        return replace(samples, labels=None), samples.files
+        return replace(samples, labels=None), samples.files, 0
     try:
-        return check_labels(by_name(samples, graph.classes), value.shape[-1]), samples.files
+        return check_labels(by_name(samples, graph.classes), value.shape[-1]), samples.files, 0
     except DataError as e:
         raise DataError(e.what, where=arguments.data) from e
