@@ -49,6 +49,28 @@ def test_a_state_of_other_classes_or_of_nothing_is_refused_as_before(tmp_path):
             made.load(tmp_path / name)
 
 
+def test_a_learner_of_another_model_is_refused_with_both_names(tmp_path):
+    made = learner("head")
+    other = insitu.compile(int8_net(), classes=5, scheme="head").save(tmp_path / "five.insitu")
+    before, name = made.device.save_state(), made.graphs["predict"].name
+    said = (
+        rf"five.insitu: holds a learner of another model: {name} \(.* to f32\[1x5\]\); this learner's model is {name} "
+    )
+    with pytest.raises(DataError, match=rf"{said}\(.* to f32\[1x3\]\)\n  try: insitu.open\(\".*five.insitu\"\)"):
+        made.load(other)
+    assert made.device.save_state() == before
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"batch": 2}, "was saved with batch=2, but this learner has batch=1\n"),
+    ({"recipe": insitu.Recipe(optimizer="momentum")}, "was saved with optimizer='momentum', but this learner has "),
+])  # fmt: skip
+def test_a_learner_with_other_options_is_refused_with_them(options, said, tmp_path):
+    other = learner(**{"scheme": "head", **options}).save(tmp_path / "other.insitu")
+    with pytest.raises(DataError, match=said):
+        learner("head").load(other)
+
+
 def test_a_damaged_state_is_said_to_be_damaged(tmp_path):
     made = learner("head")
     path = made.save(tmp_path / "state.bin")

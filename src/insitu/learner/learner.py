@@ -330,9 +330,9 @@ class Learner(Owner):
                 self.device.load_state(data)
                 self._save_life()
         except DataError as e:
-            from insitu.learner.origin import foreign_state
+            from insitu.learner.origin import refusal
 
-            raise foreign_state(self.parts, data, e, str(path)) from e
+            raise refusal(self, data, e, path) from e
 
     def write(self, folder: str | Path, *, measure: bool = False) -> list[Path]:
         """Write the C program to a folder, with firmware if it was compiled for a board; returns the files.
