@@ -13,6 +13,7 @@ from insitu.data.streams import MOST
 from insitu.errors import DataError
 from insitu.graph import build
 from insitu.graph.types import f32
+from insitu.quantizer.calibrate import calibrate
 
 from ..learners import data, learner, state_of
 
@@ -83,6 +84,18 @@ def test_a_model_with_several_inputs_takes_tuples_or_an_iterable_for_each():
     found = as_samples(((row, 2 * row) for row in X), rows(2), labels=iter(Y))
     np.testing.assert_array_equal(found.inputs[1], 2 * X)
     np.testing.assert_array_equal(as_inputs((iter(X), X), rows(2))[0], X)
+
+
+BOTH = r'\(x0, x1\), or a dict: {"x0": \.\.\., "x1": \.\.\.}'
+
+
+@pytest.mark.parametrize("take", [
+    lambda: as_samples(X, rows(2)), lambda: as_samples(X, rows(2), labels=Y), lambda: as_samples((X, Y), rows(2)),
+    lambda: as_inputs((X,), rows(2)), lambda: calibrate(rows(2), X),
+])  # fmt: skip
+def test_one_array_for_two_inputs_is_refused_with_how_to_give_two(take):
+    with pytest.raises(DataError, match=rf"\n  try: a tuple with one array per input, {BOTH}"):
+        take()
 
 
 def test_an_endless_one_is_cut_with_a_note_to_learn_and_refused_to_predict():

@@ -36,6 +36,7 @@ from insitu.data.streams import (
 )
 from insitu.errors import DataError
 from insitu.graph import Graph, Value
+from insitu.terminal.wording import one_each
 
 
 def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ...] = False,
@@ -61,10 +62,21 @@ def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ..
         data, labels = cut_recordings(_by_input(data, graph), labels, graph)
         data, columns = _columns(data, graph)
         (x, y, notes), names = _parts(data, labels, graph), ()
-    inputs = tuple(fit(v, a, f"input {v.name}") for v, a in zip(graph.inputs, x))
+    inputs = _fitted(tuple(x), graph)
     if y is not None and not targets and not names:
         y, names = numbered(y)
     return check_samples(counted(Samples(inputs, y, names, notes=notes, columns=columns), "data"), graph)
+
+
+def _fitted(x: tuple[np.ndarray, ...], graph: Graph) -> tuple[np.ndarray, ...]:
+    """The arrays as samples of the graph's inputs."""
+    names = [v.name for v in graph.inputs]
+    if len(x) != len(names):
+        raise DataError(f"needs {len(names)} inputs ({', '.join(names)}), not {len(x)}", hint=one_each(names))
+    try:
+        return tuple(fit(v, a, f"input {v.name}") for v, a in zip(graph.inputs, x))
+    except DataError as e:
+        raise DataError(e.what, where=e.where, hint=e.hint or one_each(names)) from e
 
 
 def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
@@ -84,7 +96,8 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
     given = (cut_recordings(first, None, graph)[0], *given[1:])
     if len(given) != len(graph.inputs):
         names = ", ".join(v.name for v in graph.inputs)
-        raise DataError(f"{len(given)} inputs were given, but the model has {len(graph.inputs)}: {names}")
+        hint = one_each([v.name for v in graph.inputs])
+        raise DataError(f"{len(given)} inputs were given, but the model has {len(graph.inputs)}: {names}", hint=hint)
     return tuple(_input(v, _whole_stream(x, v) if is_stream(x) else array(x)) for v, x in zip(graph.inputs, given))
 
 

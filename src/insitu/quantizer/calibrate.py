@@ -24,6 +24,7 @@ from insitu.graph import Graph, Value, evaluate
 from insitu.graph.check import FLOATS
 from insitu.quantizer.fold import fold
 from insitu.quantizer.histogram import Histogram
+from insitu.terminal.wording import one_each
 
 RUNS, MEMORY = (
     64,
@@ -204,7 +205,8 @@ def _arrays(graph: Graph, item, index: int) -> tuple[np.ndarray, ...]:
         item = item[0]  # (x, y): the label is not needed here
     parts = tuple(item) if _is_group(item) and wanted > 1 else (item,)
     if len(parts) != wanted:
-        raise DataError(f"must have {wanted} inputs, not {len(parts)}", where=f"sample {index}")
+        hint = one_each([v.name for v in graph.inputs])
+        raise DataError(f"must have {wanted} inputs, not {len(parts)}", where=f"sample {index}", hint=hint)
     return tuple(_array(p, index) for p in parts)
 
 

@@ -11,7 +11,7 @@ that it is the one (`in_shell`), and everybody else is a Python program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
@@ -76,3 +76,12 @@ def _value(value: Any) -> str:
     if not isinstance(value, str) or (value.isupper() and value.isalpha()):
         return str(value)
     return f'"{value}"'
+
+
+def one_each(names: Sequence[str]) -> str:
+    """How samples are given to a model with several inputs."""
+    if len(names) == 1:
+        return ""
+    each = ", ".join(f'"{name}": ...' for name in names)
+    return either(shell=f"an .npz with one array per input: {', '.join(names)}",
+                  python=f"a tuple with one array per input, ({', '.join(names)}), or a dict: {{{each}}}")  # fmt: skip
