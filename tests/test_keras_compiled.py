@@ -171,6 +171,11 @@ def test_what_cannot_be_taken_over_is_named(word, capsys):
     assert any(word in note for note in made.notes) and word in capsys.readouterr().err
 
 
+def test_an_optimizer_that_is_not_known_keeps_the_batch_of_keras():
+    made = insitu.compile(compiled(K.RMSprop()), precision="float")
+    assert made.batch == 32 and made.fit(X, Y, epochs=1, rate=0.02, batch_size=32).batch == 32
+
+
 def test_int8_says_nothing_of_a_rate_and_an_optimizer_that_are_not_used(capsys):
     insitu.compile(compiled(K.RMSprop()), data=X)
     said = capsys.readouterr().err

@@ -55,8 +55,8 @@ def recipe_of(taken: Compiled | None, recipe: Recipe | None, precision: str) -> 
 
 
 def _usual_batch(taken: Compiled | None, precision: str, limits: Limits) -> int:
-    """One sample per update; as many as Keras takes for its own rate, in float on this machine."""
-    return KERAS_BATCH if taken and "rate" in taken.fields and precision == "float" and not limits.board else 1
+    """One sample per update; as many as Keras takes, for a model that it compiled, in float on this machine."""
+    return KERAS_BATCH if taken and taken.name and precision == "float" and not limits.board else 1
 
 
 def with_gradients(recipe: Recipe, limits: Limits) -> Recipe:
