@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from insitu.cli import main
+from insitu.cli.output import show
 from insitu.deploy.choices import NAMES, checked_choices, choices_table
 from insitu.deploy.manifest import manifest, read_manifest
 from insitu.deploy.programs import Programs
@@ -104,7 +105,13 @@ def test_a_run_shows_one_count_of_its_own_program(folder, capsys):
     """`insitu run` counted the first step, of a new head's zeros, and showed the count of another one below it."""
     assert main(["compile", str(folder / "net.insitu"), *OPTIONS, "-o", str(folder / "ran")]) == 0
     capsys.readouterr()
-    assert main(["run", str(folder / "ran"), "--steps", "3", "--json"]) == 0
+    texts = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "insitu.cli.run.show", lambda arguments, text, data: (texts.append(text), show(arguments, text, data))
+        )
+        assert main(["run", str(folder / "ran"), "--steps", "3", "--json"]) == 0
+    assert "--prefer" not in texts[0], "compile has shown the choices"
     ran = json.loads(capsys.readouterr().out)
     (chosen,) = (each for each in ran["choices"] if each["chosen"])
     counted = {verb: ran[f"{verb}_instructions"] for verb in ("train_step", "predict")}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from insitu.boards import Board
 from insitu.deploy import IN_PLACE
-from insitu.deploy.choices import as_counted, choices_table
+from insitu.deploy.choices import as_counted
 from insitu.deploy.lowering import lowering_rows, lowering_table
 from insitu.devices.device import Arrays
 from insitu.devices.qemu import WHOLE
@@ -82,8 +82,7 @@ class BoardRun:
             *lowering_rows(spent_text(figures.get("lowered") or {}), figures.get("lowering")),
             ("board", f"{board.title}, {board.core.title} at {board.clock_mhz:g} MHz"),
         ]  # fmt: skip
-        tables = [choices_table(figures.get("choices")), lowering_table(figures.get("lowering"))]
-        return "\n\n".join(filter(None, [pairs(rows), *self._layers(), *tables]))
+        return "\n\n".join(filter(None, [pairs(rows), *self._layers(), lowering_table(figures.get("lowering"))]))
 
     def _cost(self, verb: str) -> str:
         count, board = self.instructions[verb], self.board
