@@ -56,7 +56,8 @@ def test_a_store_keeps_what_the_rules_keep(tmp_path: Path, rule: str, key: bytes
     assert store.fetch(ledger.records) == [data[id - 1] for id in ledger.records]
 
 
-@pytest.mark.parametrize(("size", "raw", "quota"), [(1, 0, 65536), (640, 0, 300_000), (2560, 0, "1M"), (2560, 99, "2M"),
+@pytest.mark.parametrize(("size", "raw", "quota"), [(1, 0, 65536), (72, 0, 65536), (640, 0, 300_000), (2560, 0, "1M"),
+                                                   (2560, 99, "2M"), (200_000, 0, "3M"),
                                                    (30_000, 0, 1_000_001)])  # fmt: skip
 def test_a_quota_holds_to_the_byte_and_is_used(tmp_path: Path, size: int, raw: int, quota: int | str):
     path, shape = tmp_path / "s.db", Shape(size, raw, features=64, classes=5)
@@ -74,6 +75,12 @@ def test_a_quota_holds_to_the_byte_and_is_used(tmp_path: Path, size: int, raw: i
     assert used <= store.quota
     assert size < 100 or store.capacity * (size + raw) > 0.55 * store.quota
     store.close()
+
+
+@pytest.mark.parametrize(("quota", "least"), [("64K", 110), ("128K", 380), ("1M", 4000)])
+def test_a_small_quota_is_not_spent_on_pages_that_are_never_made(quota: str, least: int):
+    """A table of one leaf has no page above it, and its leaf is its root: 64K held 39 of these, in 20 KB."""
+    assert open_store(None, Shape(72, features=72, classes=3), quota=quota).capacity >= least
 
 
 def test_a_quota_that_is_too_small_says_what_would_do(tmp_path: Path):

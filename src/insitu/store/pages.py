@@ -32,24 +32,21 @@ class Geometry:
     def bytes(self, count: int) -> int:
         """The largest size of the file with this many records."""
         per_page, beyond = cells(self.record, self.page)
-        numbers = -(-count * 2 * ROW // self.page)
-        leaves = -(-count // per_page)
-        return self.page * (
-            FIXED
-            + self._beside()
-            + self._classes()
-            + numbers
-            + leaves
-            + _inner(leaves + numbers, self.page)
-            + count * beyond
-        )
+        numbers, leaves = -(-count * 2 * ROW // self.page), -(-count // per_page)
+        tables = _grown(numbers, self.page) + _grown(leaves, self.page)
+        return self.page * (FIXED + self._beside() + self._classes() + tables + count * beyond + self._twice())
+
+    def _twice(self) -> int:
+        """Pages of the longest row: while one is overwritten, the old and the new one are both there."""
+        return max(cells(size, self.page)[1] for size in (self.record, self.mean + CLASS_ROW, self.beside))
 
     def _beside(self) -> int:
         return 1 + cells(self.beside, self.page)[1] if self.beside else 0
 
     def _classes(self) -> int:
         per_page, beyond = cells(self.mean + CLASS_ROW, self.page)
-        return -(-2 * self.classes // per_page) + self.classes * beyond
+        leaves = -(-2 * self.classes // per_page)
+        return (leaves if leaves > 1 else 0) + self.classes * beyond
 
     def capacity(self, quota: int) -> int:
         """The most records that a file of `quota` bytes holds."""
@@ -92,7 +89,11 @@ def cells(size: int, page: int) -> tuple[int, int]:
     return max((page - 8) // (local + ROW_HEADER - 12), 1), beyond
 
 
-def _inner(leaves: int, page: int) -> int:
-    """Pages above the leaves, counted as half full."""
-    fan = (page - 12) // 30
-    return -(-leaves // fan) + -(-leaves // fan**2) + 2
+def _grown(leaves: int, page: int) -> int:
+    """The pages of a table with so many leaves, beside its root: that is the leaf, if there is one alone. Pages above
+    the leaves are counted as half full."""
+    level, pages = leaves, leaves
+    while level > 1:
+        level = -(-level // ((page - 12) // 30))
+        pages += level
+    return max(pages - 1, 0)
