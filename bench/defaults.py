@@ -5,7 +5,8 @@
     python -m bench.defaults --tasks new        those put aside later (default_new.py)
     python -m bench.defaults --tasks later      those put aside after that (default_later.py)
     python -m bench.defaults --tasks domains    those of other domains (default_domains.py)
-    python -m bench.defaults --tasks sources    measured by others, put aside last (default_sources.py)
+    python -m bench.defaults --tasks sources    measured by others, put aside after those (default_sources.py)
+    python -m bench.defaults --tasks sizes      larger networks, put aside last (default_sizes.py)
     python -m bench.defaults --tasks quantities regressions (default_quantities.py)
     python -m bench.defaults --tasks tuning     those that the rules were tuned on; older, oldest: before that
     python -m bench.defaults --table            only print what was measured
@@ -36,6 +37,7 @@ from bench.default_fresh import TUNING, UNTOUCHED
 from bench.default_later import LATER
 from bench.default_new import NEW
 from bench.default_quantities import QUANTITIES
+from bench.default_sizes import SIZES
 from bench.default_sources import SOURCES
 from bench.default_tasks import OTHERS, SCHEMES, TUNED
 from insitu.errors import Error
@@ -52,6 +54,7 @@ TASKS = {
     "later": LATER,
     "domains": DOMAINS,
     "sources": SOURCES,
+    "sizes": SIZES,
     "quantities": QUANTITIES,
     "tuning": TUNING,
     "older": OTHERS,
