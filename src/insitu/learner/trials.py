@@ -31,7 +31,7 @@ WORK = 3e9  # multiply-adds of a trial, below a second; twice as many if nothing
 SHARE = 0.25, 1.0  # of the training: what a trial may cost at least, over all of its folds, and if there is the work
 USUAL = 8  # trials
 PARTS = (0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
-ENOUGH = 40  # samples held out in a fold: then one is enough to look for rates
+ENOUGH = 40  # samples held out in a fold: then one is enough to look for rates, where work is short
 SILENT = 1e-4  # of the head's gain: below, the body is reached through a head of zeros
 PATIENT = 6  # long trials that there must be work for
 GIVE_UP = 2.0  # standard errors by which a trial must be worse than another to be given up
@@ -96,9 +96,10 @@ class Trials:
         return Tried({1.0: self._score(outputs)}, outputs)
 
     def quick(self) -> Trials:
-        """The same with the first fold alone, if it holds out enough samples to compare rates by: squared errors, of
-        which a few large ones make up most, never do."""
-        if len(self.folds) == 1 or len(self.folds[0].held) < ENOUGH or self.recipe.loss == "mse":
+        """The same with the first fold alone, if there is no work for trials in all of them, and if that fold holds out
+        enough samples to compare rates by: squared errors, of which a few large ones make up most, never do."""
+        few = len(self.folds) == 1 or len(self.folds[0].held) < ENOUGH or self.recipe.loss == "mse"
+        if few or self.leaves(USUAL):
             return self
         share = self.samples // len(self.folds)
         return replace(self, folds=self.folds[:1], starts=self.starts[:1], samples=share)
