@@ -188,6 +188,15 @@ def test_the_lowest_cost_wins_if_little_is_known():
     assert chosen(stand, 0.6).rates == Rates(1.0, 9.0) and stand.asked == [None, None, None, 0, 1, 2, 3]
 
 
+def test_a_rate_at_which_a_network_breaks_never_wins_by_chance():
+    """Its own samples tell: at lower rates they were learned, and at this one they are not."""
+    luck, learned = {0: 0.5, 1: 0.45, 2: 0.4, 3: 0.1, 4: 0.9}, {0: 0.2, 1: 0.1, 2: 0.01, 3: 0.07}
+    assert chosen(Stand(2.0, luck, learned=learned), 0.5).rates == Rates(1.0, 9.0)
+    assert chosen(Stand(2.0, luck, learned={**learned, 3: 0.06}), 0.5).rates == Rates(1.0, 27.0)  # nearly learned
+    breaking = {0: 0.5, 1: 0.3} | dict.fromkeys((-1, -2), 0.6)
+    assert chosen(Stand(2.0, breaking, learned={0: 0.01, 1: 2.0, -1: 0.1, -2: 0.3}), 0.5).rates == Rates(1.0, 1.0)
+
+
 class Heads(Stand):
     """Trials in which the rate of the head matters, too: a third of the derived one is better."""
 

@@ -22,6 +22,7 @@ import numpy as np
 from insitu.learner.held_out import Score, clearly, helps, known, lost, no_better
 from insitu.learner.rates import Rates
 from insitu.learner.trials import Trials, Tried, only_head
+from insitu.learner.watch import unsteady
 
 STEP = 3.0  # from one rate to the next
 FARTHEST, OF_A_HEAD = 5, 3  # steps away from the derived rates, and from those of a head
@@ -103,8 +104,16 @@ class Search:
         if place not in self.scored:
             self.trials.report("finding the learning rate", len(self.scored), 8)
             rival = None if self.only_head else rival_among(self.scored.values(), self.guessed)
-            self.scored[place] = self.trials.run(self.at(place), rival)
+            self.scored[place] = self._steady(place, self.trials.run(self.at(place), rival))
         return self.scored[place].end
+
+    def _steady(self, place: Place, tried: Tried) -> Tried:
+        """The same; as if it were the worst, if lower rates learned the samples of the trial far better. Its steps are
+        too long then, and what is right on samples held out is right by chance."""
+        lower = [t.learned for at, t in self.scored.items() if at[0] <= place[0] and at[1] <= place[1]]
+        if not lower or not unsteady(tried.learned, min(lower)):
+            return tried
+        return replace(tried, parts={1.0: lost(tried.end)})
 
     def at(self, place: Place) -> Rates:
         found = _at(self.rates, place)
