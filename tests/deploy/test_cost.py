@@ -1,6 +1,7 @@
 """The cost of using less memory: both programs are counted, they learn the same, and the report has their figures."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -180,7 +181,11 @@ def test_a_folder_that_was_measured_says_so_in_every_run(deployed, cost, tmp_pat
     write_board(replace(deployed, cost=cost), tmp_path)
     assert f"The peak was lowered by {cost.summary}: {cost.price}" in (tmp_path / "README.md").read_text()
     assert main(["run", str(tmp_path), "--steps", "1"]) == 0
-    assert cost.price in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert cost.price in said
+    # two numbers for one step: each says what was counted
+    assert re.search(r"train_step +[\d,]+ instructions in the call that took most, about", said)
+    assert "counted on a random sample when it was compiled" in said
     assert main(["run", str(tmp_path), "--steps", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["lowering"] == cost.to_json()
 

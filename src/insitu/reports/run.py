@@ -22,6 +22,7 @@ from insitu.terminal.table import pairs, size, table
 from insitu.terminal.wording import option
 
 LAYERS = 8  # of the most expensive, shown as text
+OTHERS = "these were counted on a random sample when it was compiled; another sample takes a little more or less"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,7 @@ class BoardRun:
             *([("state", IN_PLACE)] if figures.get("in_place") else []),
             ("flash", f"{size(figures['flash_bytes'])}: constants {size(figures['const_bytes'])}"),
             *lowering_rows(spent_text(figures.get("lowered") or {}), figures.get("lowering")),
+            *([("", OTHERS)] if figures.get("lowering") else []),
             ("board", f"{board.title}, {board.core.title} at {board.clock_mhz:g} MHz"),
         ]  # fmt: skip
         return "\n\n".join(filter(None, [pairs(rows), *self._layers(), lowering_table(figures.get("lowering"))]))
@@ -88,7 +90,8 @@ class BoardRun:
         count, board = self.instructions[verb], self.board
         energy = board.millijoules(count)
         line = " and those of the protocol" if WHOLE in self.layers[verb] else ""
-        words = f"{count:,} instructions{line}, about {board.milliseconds(count):.1f} ms at one per cycle"
+        which = "" if verb == "predict" else " in the call that took most"
+        words = f"{count:,} instructions{line}{which}, about {board.milliseconds(count):.1f} ms at one per cycle"
         return words if energy is None else f"{words}, {energy:.2f} mJ"
 
     def _layers(self) -> list[str]:
