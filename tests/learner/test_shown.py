@@ -53,3 +53,21 @@ def test_an_empty_history_shows_too():
 def test_a_regression_has_targets_not_classes():
     made = learner(classes=None, head_init=None, recipe=insitu.Recipe(loss="mse"))
     assert "targets" in repr(made) and "classes" not in repr(made) and "classes" in repr(learner())
+
+
+def test_a_history_says_once_how_many_epochs_were_run():
+    x, y = data()
+    whole = learner().fit(x, y, epochs=3)
+    assert str(whole).startswith("3 epochs: ") and str(whole).count("epoch") == 1, str(whole)
+    assert ", 3 epochs" in whole.found, "which stands alone"
+    assert str(learner().fit(x, y, epochs=1)).startswith("1 epoch: ")
+    part = learner().fit(x, y, epochs=9, rate=0.05, stop_epoch=4)
+    assert str(part).startswith("4 of 9 epochs: ") and str(part).count("epoch") == 1, str(part)
+
+
+def test_a_training_that_ended_early_says_of_how_many_epochs():
+    from insitu.learner.history import History
+
+    found = "rate 0.02, 30 epochs (50% of the way), 144 samples"
+    words = str(History(loss=[0.2] * 9, planned=30, found=found))
+    assert words == "9 of 30 epochs: loss 0.200 to 0.200 (rate 0.02, 50% of the way, 144 samples)"

@@ -76,8 +76,9 @@ def read_data(arguments, graph: Graph, path: str | None = None, *, part: str = "
 
 
 def tell(history) -> None:
-    """What a fit found, and what it warned of."""
-    for words in filter(None, [history.found, *(f"note: {words}" for words in history.notes)]):
+    """What a fit found, how many epochs it ran, and what it warned of."""
+    found = history.found and f"{history.epochs}: {history.settings}"
+    for words in filter(None, [found, *(f"note: {words}" for words in history.notes)]):
         say(words)
 
 

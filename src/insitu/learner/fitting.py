@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -82,7 +82,7 @@ def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> H
     """Train as settled; if it diverges, again and slower. Of those that were measured, the best one counts."""
     epochs, found, tries, shown = range(run.start, settings.last(run.stop)), settings, [], perf_counter()
     while True:
-        history = found.history(found.feed)
+        history = replace(found.history(found.feed), planned=found.course.epochs)
         for epoch in run_epochs(found.begin(), found.course, epochs, report, run.threads):
             history.add(epoch, learner.recipe.loss)
             if run.asked or perf_counter() - shown >= SHOWN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from insitu.learner.loop import Epoch
 from insitu.learner.measures import MEASURES
 from insitu.learner.shown import Picture, curves, history_html, history_text
+
+EPOCHS = re.compile(r", \d+ epochs?(?: \((\d+% of the way)\))?")  # in what was found
 
 
 @dataclass(repr=False)
@@ -26,6 +29,7 @@ class History:
     threads: int = 1
     batch: int = 1  # samples per update
     updates: int = 0
+    planned: int = 0  # epochs; `loss` has one number for each that was run
     rate: float = 0.0  # the largest, of the layers before the head where both are trained
     head_rate: float = 0.0
     found: str = ""  # what was not given and had to be found, in words
@@ -54,6 +58,16 @@ class History:
     def __str__(self) -> str:
         way = " from cached outputs of the frozen layers" if self.cached else ""
         ends = f"loss {self.loss[0]:.3f} to {self.loss[-1]:.3f}" if self.loss else "nothing done"
-        words = "; ".join(filter(None, [self.found, *self.notes]))
-        count = f"{len(self.loss)} epoch{'' if len(self.loss) == 1 else 's'}"
-        return f"{count}{way}: {ends}{f' ({words})' if words else ''}"
+        words = "; ".join(filter(None, [self.settings, *self.notes]))
+        return f"{self.epochs}{way}: {ends}{f' ({words})' if words else ''}"
+
+    @property
+    def epochs(self) -> str:
+        """How many epochs were run, and of how many: "31 epochs", "9 of 31 epochs"."""
+        count, planned = len(self.loss), max(self.planned, len(self.loss))
+        return f"{count} of {planned} epochs" if count < planned else f"{count} epoch{'' if count == 1 else 's'}"
+
+    @property
+    def settings(self) -> str:
+        """What was found, but for the number of epochs."""
+        return EPOCHS.sub(lambda match: f", {match[1]}" if match[1] else "", self.found, count=1)

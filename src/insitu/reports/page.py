@@ -150,8 +150,11 @@ def facts(learner: Learner, history: History | None, needs: Needs) -> tuple[tupl
         ("gradients", (recipe.grad or "f32") if learner.parts else ""),  # a board's folder does not say
     ]  # fmt: skip
     if history and history.loss:
-        found += [("epochs", f"{len(history.loss):,}"), ("updates", f"{history.updates:,} of {history.batch} samples"),
-                  ("rate", f"{history.rate:.4g}, head {history.head_rate:.4g}"), ("found", history.found)]  # fmt: skip
+        found += [
+            ("epochs", history.epochs.rpartition(" ")[0]),
+            ("updates", f"{history.updates:,} of {history.batch} samples"),
+            ("rate", f"{history.rate:.4g}, head {history.head_rate:.4g}"), ("found", history.settings),
+        ]  # fmt: skip
     return tuple((k, v) for k, v in [*found, ("notes", "; ".join(learner.notes)), ("insitu", insitu.__version__)] if v)
 
 
