@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -18,6 +19,8 @@ from ..learners import data, learner
 
 pytest.importorskip("ai_edge_litert", reason="runs the files in LiteRT")
 
+from insitu.cli import main
+from insitu.exporters.compared import Comparison
 from insitu.exporters.litert.runtime import Runtime
 
 
@@ -40,6 +43,27 @@ def test_the_file_predicts_what_the_learner_predicts(trained, tmp_path):
     np.testing.assert_allclose(rows(made.path, x), trained.predict(x), atol=1e-4)
     assert made.format == "litert" and made.size_bytes == made.path.stat().st_size
     assert any("XNNPACK kernels" in note for note in made.notes)
+
+
+def test_values_that_are_rounded_differently_are_told_calmly_and_counted_in_json(tmp_path, capsys):
+    x, y = data(40)
+    made = learner(precision="int8", data=x, rounding="litert")
+    made.fit(x, y, epochs=2, rate=0.05)
+    words = ["export", str(made.save(tmp_path / "own.insitu")), "-o", str(tmp_path / "own.tflite"), "--json"]
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    counts = {each["by"]: each for each in told["compared"]}
+    assert counts["LiteRT, reference kernels"]["unequal"] == 0
+    assert set(counts) == {"LiteRT, XNNPACK kernels", "LiteRT, reference kernels"}
+
+
+def test_the_words_say_what_a_difference_means():
+    x = np.arange(100, dtype=np.int8)
+    found = Comparison("LiteRT").inside(x + (x % 5 == 0), x).output(np.array([[1.0, 2.02]]), np.array([[1.0, 2.0]]))
+    same = "the same answer for 1 of 1 sample, outputs within 1.0% of the largest"
+    assert str(found) == f"LiteRT: {same}; inside, 20.0% of the int8 values are rounded differently, by at most 1 step"
+    assert "answer" not in str(found.of(insitu.Recipe(loss="mse"))), "of a quantity"
+    assert str(Comparison("LiteRT").inside(x, x)) == "LiteRT: all 100 int8 values equal, outputs equal"
 
 
 def test_a_float_learner_gives_a_float_file(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from insitu.cli.output import show
@@ -42,6 +43,7 @@ def run(arguments) -> int:
     options = {name: getattr(arguments, name) for name in names}
     made = export(open_learner(arguments.learner), arguments.output, **options)
     text = [f"{made.path}: {made.format}, {made.size_bytes:,} bytes", *(f"note: {words}" for words in made.notes)]
-    data = {"path": str(made.path), "format": made.format, "bytes": made.size_bytes, "notes": list(made.notes)}
+    data = {"path": str(made.path), "format": made.format, "bytes": made.size_bytes, "notes": list(made.notes),
+            "compared": [asdict(found) for found in made.compared]}  # fmt: skip
     show(arguments, "\n".join(text), data)
     return 0

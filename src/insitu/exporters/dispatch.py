@@ -15,6 +15,7 @@ import numpy as np
 from insitu.data.arguments import optional
 from insitu.errors import DataError
 from insitu.exporters.chances import left_out
+from insitu.exporters.compared import Comparison
 from insitu.exporters.features import has_features, real_features
 from insitu.exporters.formats import FORMATS, Format, format_of
 from insitu.exporters.learned import learned_graph
@@ -38,12 +39,13 @@ UNTRAINED = "nothing was learned yet: this is the model as it was compiled"
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that was written: its format, its size, and notes for the user."""
+    """A file that was written: its format, its size, notes for the user, and how equal it is to the learner."""
 
     path: Path
     format: str
     size_bytes: int
     notes: tuple[str, ...] = ()
+    compared: tuple[Comparison, ...] = ()  # the numbers that some of the notes are about
 
 
 @spelled
@@ -72,13 +74,15 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     seen = samples_for(learner, data) if heard else data
     options = Options(precision, form, optional(batch, "batch", 1), seen, mean, std, module, probabilities or None)
     made = writer.write(learner, options)
-    notes = (*made.notes, *(notes_about(learner, data) if heard else ()), *writer.check(made.data, learner, options),
+    checked = writer.check(made.data, learner, options)
+    notes = (*made.notes, *(notes_about(learner, data) if heard else ()), *map(str, checked),
              *_unrounded(learner, options, chosen), *_logits(learner, options, chosen),
              *_without_effect(chosen, options))  # fmt: skip
     if not learner.has_learned:
         notes = (UNTRAINED, *notes)
     write_whole(target, made.data)
-    return Exported(target, chosen.name, len(made.data), notes)
+    numbers = tuple(found for found in checked if isinstance(found, Comparison))
+    return Exported(target, chosen.name, len(made.data), notes, numbers)
 
 
 def _logits(learner: Learner, options: Options, chosen: Format) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ on learning is written by litert_train.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from insitu.errors import ModelError
-from insitu.exporters.compared import FAR, distance, equal_words
+from insitu.exporters.compared import FAR, Comparison
 from insitu.exporters.features import sample_rate
 from insitu.exporters.learned import chosen_graph
 from insitu.exporters.litert.metadata import add_metadata, pixels_for, with_labels
@@ -45,35 +46,34 @@ def write(learner, options: Options) -> Written:
     return Written(with_labels(made.file.data(), graph.classes), tuple(made.notes))
 
 
-def check(data: bytes, learner, options: Options) -> list[str]:
-    """Run the file, and compare every int8 tensor and every output with our own; one note per kind of kernels."""
+def check(data: bytes, learner, options: Options) -> list[Comparison]:
+    """Run the file, and compare every int8 tensor and every output with our own, with each kind of kernels."""
     graph = chosen_graph(learner, options)
     made, samples = translate(graph), compared(graph, options.data)
     expected = [evaluate(graph, *sample, keep=True) for sample in samples]
-    notes = []
+    found = []
     for kernels in ("XNNPACK", "reference"):
         runtime = Runtime(data, kernels, keep=True)
-        notes.append(f"LiteRT, {kernels} kernels: {compare(graph, made.tensors, runtime, samples, expected)}")
-    return notes
+        found.append(compare(graph, made.tensors, runtime, samples, expected).of(learner.recipe))
+    return found
 
 
-def compare(graph: Graph, tensors: dict[str, int], runtime: Runtime, samples: Sequence, expected: Sequence) -> str:
-    """How many int8 values are equal, and where the first one differs; an error if an output is far off."""
+def compare(graph: Graph, tensors: dict[str, int], runtime: Runtime, samples: Sequence,
+            expected: Sequence) -> Comparison:  # fmt: skip
+    """How equal int8 values and outputs are, and where the first one differs; an error if an output is far off."""
     names = [n for n in tensors if n not in graph.constants and graph.values[n].dtype == "s8"]
-    unequal, total, worst = dict.fromkeys(names, 0), 0, 0.0
+    found, unequal = Comparison(f"LiteRT, {runtime.kernels} kernels"), dict.fromkeys(names, 0)
     for sample, values in zip(samples, expected):
         outputs = runtime.run(*sample)
         for name in names:
-            got = runtime.tensor(tensors[name])
-            unequal[name], total = unequal[name] + int((got != values[name]).sum()), total + got.size
+            before, found = found.unequal, found.inside(runtime.tensor(tensors[name]), values[name])
+            unequal[name] += found.unequal - before
         for v, got in zip(graph.outputs, outputs):
-            worst = max(worst, distance(got, values[v.name]))
-    if worst > FAR:
-        raise ModelError(f"the written file gives other outputs: off by {worst:.0%} of the largest", where=graph.name)
-    off = f"outputs within {worst:.1e} of the largest" if worst else "outputs equal"
-    if not total:
-        return f"{off}, on {len(samples)} samples"
-    return f"{equal_words(sum(unequal.values()), total)}{first_words(graph, runtime.kernels, unequal)}, {off}"
+            found = found.output(got, values[v.name], v is graph.outputs[0])
+    if found.worst > FAR:
+        raise ModelError(f"the written file gives other outputs: off by {found.worst:.0%} of the largest",
+                         where=graph.name)  # fmt: skip
+    return replace(found, why=first_words(graph, runtime.kernels, unequal))
 
 
 def first_words(graph: Graph, kernels: str, unequal: dict[str, int]) -> str:
@@ -84,4 +84,4 @@ def first_words(graph: Graph, kernels: str, unequal: dict[str, int]) -> str:
     node = graph.producer[first]
     rounding = node.attrs.get("rounding", MEANT[kernels])
     why = WHY.get(node.op, OTHERWISE) if rounding == MEANT[kernels] else f"they have rounding={MEANT[kernels]!r}"
-    return f" (first in {first}, {node.op.name}: {why})"
+    return f"{first}, {node.op.name}: {why}"

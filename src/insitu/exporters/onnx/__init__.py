@@ -8,12 +8,13 @@ property `classes`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 import numpy as np
 
 from insitu.errors import DataError, ModelError
-from insitu.exporters.compared import FAR, distance, equal_words
+from insitu.exporters.compared import FAR, Comparison
 from insitu.exporters.features import sample_rate
 from insitu.exporters.learned import chosen_graph
 from insitu.exporters.onnx.exact import EXACT
@@ -43,31 +44,30 @@ def translated(graph: Graph, options: Options, rate: int | None = None) -> Trans
     return translate(graph, exact=options.form != "qdq", rate=rate)
 
 
-def check(data: bytes, learner, options: Options) -> list[str]:
+def check(data: bytes, learner, options: Options) -> Sequence[str | Comparison]:
     """Run the file in onnxruntime, if that is installed, and compare int8 tensors and outputs with our own."""
     graph = chosen_graph(learner, options)
     if find_spec("onnxruntime") is None:
         return ["not run and compared: onnxruntime is not installed"]
     made, samples = translated(graph, options), compared(graph, options.data)
     expected = [evaluate(graph, *sample, keep=True) for sample in samples]
-    return [f"onnxruntime, optimisations {word}: {compare(graph, made, optimise, samples, expected)}"
-            for word, optimise in (("on", True), ("off", False))]  # fmt: skip
+    return [compare(graph, made, optimise, samples, expected).of(learner.recipe) for optimise in (True, False)]
 
 
-def compare(graph: Graph, made: Translated, optimise: bool, samples, expected) -> str:
-    """How many int8 values are equal; an error if an output is far off."""
-    session = Session(made, optimise)
-    unequal = total = 0
-    worst = 0.0
+def compare(graph: Graph, made: Translated, optimise: bool, samples, expected) -> Comparison:
+    """How equal int8 values and outputs are; an error if an output is far off."""
+    session, int8 = Session(made, optimise), is_int8(graph)
+    found = Comparison(f"onnxruntime, optimisations {'on' if optimise else 'off'}")
     for sample, values in zip(samples, expected):
         got = session.run(dict(zip((v.name for v in graph.inputs), sample)))
-        for name in made.tensors:
-            unequal, total = unequal + int((got[name] != values[name]).sum()), total + got[name].size
-        worst = max(worst, *(distance(got[v.name], values[v.name]) for v in graph.outputs))
-    if worst > FAR:
-        raise ModelError(f"the written file gives other outputs: off by {worst:.0%} of the largest", where=graph.name)
-    off = f"outputs within {worst:.1e} of the largest" if worst else "outputs equal"
-    return f"{equal_words(unequal, total)}, {off}" if is_int8(graph) else f"{off}, on {len(samples)} samples"
+        for name in made.tensors if int8 else ():
+            found = found.inside(got[name], values[name])
+        for v in graph.outputs:
+            found = found.output(got[v.name], values[v.name], v is graph.outputs[0])
+    if found.worst > FAR:
+        raise ModelError(f"the written file gives other outputs: off by {found.worst:.0%} of the largest",
+                         where=graph.name)  # fmt: skip
+    return found
 
 
 class Session:
