@@ -12,7 +12,7 @@ import insitu
 from insitu.cli import main
 from insitu.demo import TARGET, digits
 from insitu.errors import DataError
-from insitu.terminal.wording import either, in_shell, option
+from insitu.terminal.wording import either, in_shell, layer_words, option
 
 ROOT = Path(insitu.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-zX][a-z-]*")
@@ -102,3 +102,10 @@ def test_one_mistake_is_answered_in_both_languages(tmp_path, capsys):
     assert "try: --classes 10" in capsys.readouterr().err
     assert main(["compile", str(TARGET)]) == 1
     assert "try: --data FILE with typical inputs, or --precision float" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("features.0", "features.0"), ("0", 'layer "0"'), ("1.2", 'layer "1.2"'), ("conv", "conv")]
+)
+def test_a_layer_whose_name_is_a_number_is_called_a_layer(name, words):
+    assert layer_words(name) == words

@@ -341,7 +341,7 @@ def test_a_wide_convolution_has_no_factors():
 
 
 def test_int8_layers_have_no_factors():
-    with pytest.raises(SchemeError, match="needs a float layer, and 0 is int8") as e:
+    with pytest.raises(SchemeError, match='needs a float layer, and layer "0" is int8') as e:
         insitu.compile(network(), data=samples()[0], scheme="lora:2")
     assert 'precision="float"' in e.value.hint
 

@@ -23,7 +23,7 @@ from insitu.quantizer.fold import is_int8
 from insitu.schemes.layers import layers
 from insitu.schemes.low_rank import KIND as LOW_RANK
 from insitu.schemes.scheme import read_scheme
-from insitu.terminal.wording import option
+from insitu.terminal.wording import layer_words, option
 from insitu.training.integer_head import integer_head
 from insitu.training.parts import Parts
 
@@ -195,8 +195,8 @@ def peak(plans: Mapping[str, Plan]) -> str:
     name = worst.graph.nodes[step].name
     what = "scratch" if largest.names[0].startswith("scratch ") else largest.names[-1]
     return (
-        f"  peak at {name} (step {step}): {kb(worst.arena_bytes)} of arena, "
-        f"{kb(kept)} of it kept from earlier steps; the largest value is {what}, {kb(largest.bytes)}"
+        f"  peak at {layer_words(name)} (step {step}): {kb(worst.arena_bytes)} of arena, "
+        f"{kb(kept)} of it kept from earlier steps; the largest value is {layer_words(what)}, {kb(largest.bytes)}"
     )
 
 

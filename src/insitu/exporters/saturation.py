@@ -79,7 +79,7 @@ def _share(graph: Graph, node: Node, samples: list[tuple[np.ndarray, ...]]) -> f
 def reason(found: tuple[str, float] | None) -> str:
     """Why a module computes something else, in words; empty if saturation is not why."""
     return (
-        f": {found[1]:.0%} of the values of layer {found[0]} saturate in int8, which weights cannot say"
+        f': {found[1]:.0%} of the values of layer "{found[0]}" saturate in int8, which weights cannot say'
         if found
         else ""
     )

@@ -21,6 +21,7 @@ from insitu.quantizer.lower import lowering_of
 from insitu.quantizer.lowering import Lowering, Options, is_float
 from insitu.quantizer.prepare import prepare
 from insitu.quantizer.scales import choose_scales
+from insitu.terminal.wording import layer_words
 
 
 def quantize(
@@ -106,7 +107,7 @@ def _fall_back(low: Lowering, node: Node) -> None:
     for v, result in zip(node.outputs, made if isinstance(made, tuple) else (made,)):
         low.set_float(v, result)
     if node.op.kind == "float":
-        low.builder.note(f"{node.name}: {node.op.name} has no int8 kernel, it runs in float")
+        low.builder.note(f"{layer_words(node.name)}: {node.op.name} has no int8 kernel, it runs in float")
     clamp = low.fusions.clamp.get(node.name)
     if clamp is not None:  # the clamp was not fused into an int8 op: it runs in float too
         low.set_float(clamp.output, clamp.op(low.float(clamp.inputs[0]), name=clamp.name, **clamp.attrs))

@@ -67,7 +67,7 @@ def read_contribution(text: str, layers: list[Layer], where: str = "contribution
         raise SchemeError(f"is not a table of contributions: {e}", where=where) from e
     unknown = [name for name in gains if name not in {layer.name for layer in layers}]
     if unknown:
-        raise SchemeError(f"the model has no layer {unknown[0]}", where=where)
+        raise SchemeError(f'the model has no layer "{unknown[0]}"', where=where)
     return Contribution(source, gains)
 
 

@@ -15,7 +15,7 @@ from insitu.ops.conv import conv1d, conv2d, conv2d_s8
 from insitu.ops.linear import linear, linear_s8
 from insitu.schemes.layers import Layer
 from insitu.schemes.update import Update
-from insitu.terminal.wording import option
+from insitu.terminal.wording import layer_words, option
 
 KIND = "lora"
 PRODUCTS = {linear, linear_s8, conv1d, conv2d, conv2d_s8}
@@ -71,6 +71,6 @@ def check_rank(u: Update, layer: Layer, where: str) -> None:
 def check_float(layer: Layer, where: str) -> None:
     """An error if the layer is int8."""
     if layer.weight.dtype != "f32":
-        what = f"a low-rank update needs a float layer, and {layer.name} is int8"
+        what = f"a low-rank update needs a float layer, and {layer_words(layer.name)} is int8"
         hint = f"{option(precision='float')}   or   {option(scheme='last:2')}"
         raise SchemeError(what, where=where, hint=hint)

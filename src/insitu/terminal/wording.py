@@ -3,6 +3,7 @@
     option(scheme="last:4", batch=8)       --scheme last:4 --batch 8     or   scheme="last:4", batch=8
     option(rows=True)                      --rows                        or   recipe=Recipe(rows=True)
     either(shell="...", python="...")      a sentence that is different altogether
+    layer_words("0")                       layer "0"
     Caller.teaches                         is the reader at `teach`, which chooses schemes and rates itself?
 
 Errors and notes are worded when they are made. Whoever makes them does not know the caller: the command line says once
@@ -17,6 +18,11 @@ from difflib import get_close_matches
 from typing import Any
 
 RECIPE = ("loss", "optimizer", "arithmetic", "clip", "decay", "smoothing", "grad", "rows")  # fields of a Recipe
+
+
+def layer_words(name: str) -> str:
+    """A layer's name within a sentence: features.0, but layer "0", where it is a number alone."""
+    return name if any(map(str.isalpha, name)) else f'layer "{name}"'
 
 
 class Caller:

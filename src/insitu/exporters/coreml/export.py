@@ -35,7 +35,7 @@ from insitu.ops.dropout import dropout_train
 from insitu.ops.norm import batch_norm, dropout
 from insitu.ops.norm import softmax as softmax_op
 from insitu.quantizer.fold import is_int8
-from insitu.terminal.wording import option
+from insitu.terminal.wording import layer_words, option
 from insitu.training.train import Recipe
 
 LOSSES = ("cross_entropy", "mse")
@@ -84,17 +84,18 @@ def trained_layers(learner: Learner) -> list[str]:
         raise Unsupported(f"Core ML trains with {' or '.join(LOSSES)}, not {loss}", hint=_inference())
     found = []
     for node in graph.nodes:
+        where = layer_words(node.name)
         if node.op is merge_channels:
             raise Unsupported("Core ML updates whole layers, and this scheme trains some of a layer's channels",
-                              where=node.name, hint=f"scheme head, last:k or full; {_inference()}")  # fmt: skip
+                              where=where, hint=f"scheme head, last:k or full; {_inference()}")  # fmt: skip
         state = [v.name in graph.state for v in node.inputs[1:3]]
         if node.op.facts.parameters is None or not any(state) or node.op is batch_norm:
             continue
         if not all(state):
             raise Unsupported("Core ML updates weights and biases together, and this scheme trains one of them",
-                              where=node.name, hint=f"scheme head, last:k or full; {_inference()}")  # fmt: skip
+                              where=where, hint=f"scheme head, last:k or full; {_inference()}")  # fmt: skip
         if any(v.dtype == "s8" for v in node.inputs):
-            raise Unsupported("Core ML trains in float, and this layer is int8", where=node.name,
+            raise Unsupported("Core ML trains in float, and this layer is int8", where=where,
                               hint=f"compile with {option(precision='float')}, or {option(scheme='head')}; "
                               f"{_inference()}")  # fmt: skip
         found.append(node.name)

@@ -25,6 +25,7 @@ from insitu.ops.depthwise import depthwise2d_s8
 from insitu.ops.linear import linear_s8, matmul_s8
 from insitu.ops.quant import quantize
 from insitu.ops.reduce import mean_s8
+from insitu.terminal.wording import layer_words
 
 MEANT = {"XNNPACK": "single", "reference": "litert"}  # kernels -> the rounding whose results are theirs
 # op -> why the kernels that are meant to have the same results may still differ
@@ -84,4 +85,4 @@ def first_words(graph: Graph, kernels: str, unequal: dict[str, int]) -> str:
     node = graph.producer[first]
     rounding = node.attrs.get("rounding", MEANT[kernels])
     why = WHY.get(node.op, OTHERWISE) if rounding == MEANT[kernels] else f"they have rounding={MEANT[kernels]!r}"
-    return f"{first}, {node.op.name}: {why}"
+    return f"{layer_words(first)}, {node.op.name}: {why}"
