@@ -215,3 +215,53 @@ def test_a_network_with_two_outputs_of_its_own_classifies_nothing_and_says_where
     with pytest.raises(DataError, match="has no classes") as error:
         made.classify(X)
     assert "1 / (1 + exp(-logit))" in error.value.hint and "classes" not in str(made)
+
+
+# how many epochs, if nobody says ---------------------------------------------------------------
+
+
+def digits_of(count: int):
+    """Some of scikit-learn's digits, others to test on, and a compiled network that knows nothing."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    x = (x / 16).astype(np.float32)
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((64,)), L.Dense(32, activation="relu"), L.Dense(10, activation="softmax")])
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return (x[:count], y[:count]), (x[1000:], y[1000:]), model
+
+
+def test_fit_alone_has_the_epochs_that_an_untrained_network_needs():
+    train, test, model = digits_of(200)
+    made = insitu.compile(model, precision="float", scheme="full")
+    history, ours = made.fit(*train), made.evaluate(*test)["accuracy"]
+    assert history.planned == 143, "of 7 updates each"
+    model.fit(*train, epochs=len(history.loss), verbose=0)
+    theirs = model.evaluate(*test, verbose=0)[1]
+    assert ours > 0.8 and abs(ours - theirs) < 0.02, (ours, theirs)
+
+
+def test_a_network_that_knows_its_task_has_the_usual_epochs():
+    train, _, model = digits_of(200)
+    model.fit(*train, epochs=60, verbose=0)
+    made = insitu.compile(model, precision="float", scheme="full")
+    assert made.fit(*train).planned == 20
+    assert made.fit(*train, epochs=3).planned == 3
+
+
+def test_it_ends_when_nothing_is_left_to_learn():
+    x = np.repeat(np.eye(6, dtype=np.float32)[:3] * 5, 40, 0)
+    made = insitu.compile(compiled(K.Adam(0.05)), precision="float", scheme="full")
+    history = made.fit(x, np.repeat(np.arange(3), 40))
+    assert len(history.loss) < history.planned and history.loss[-1] < 0.01
+    assert str(history).startswith(f"{len(history.loss)} of {history.planned} epochs")
+    assert len(made.fit(x, np.repeat(np.arange(3), 40), epochs=9).loss) == 9, "as asked"
+
+
+def test_going_on_needs_the_epochs_of_before():
+    made = insitu.compile(compiled(K.Adam(0.01)), precision="float", scheme="full")
+    with pytest.raises(DataError, match="needs the number of epochs"):
+        made.fit(X, Y, start_epoch=2)
+    planned = made.fit(X, Y, stop_epoch=2).planned
+    assert len(made.fit(X, Y, epochs=planned, start_epoch=2).loss) == planned - 2

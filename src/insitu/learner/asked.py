@@ -26,6 +26,12 @@ class Given:
     seed: int
     average: int = 0
     effort: float = 1.0
+    kept: bool = False  # is the rate that of the recipe?
+
+    @property
+    def open_ended(self) -> bool:
+        """Is the number of epochs to be found for a rate that is kept, with batches (kept.py)?"""
+        return self.kept and self.epochs is None and self.batch > 1
 
     def course(self, epochs: int, rate: float) -> Course:
         epochs = self.epochs if self.epochs is not None else epochs
@@ -36,9 +42,10 @@ class Given:
 def given_of(recipe: Recipe, epochs: int | None, rate: float | None, head_rate: float | None, warmup: float | None,
              batch: int, schedule: str | None, seed: int, average: int = 0, effort: float = 1.0) -> Given:  # fmt: skip
     """The arguments of `fit`; the recipe's own rate, if it has one, is constant and needs no warm-up."""
-    if rate is None and recipe.rate is not None:
+    kept = rate is None and recipe.rate is not None
+    if kept:
         rate, schedule, warmup = recipe.rate, schedule or "constant", warmup or 0.0
-    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed, average, effort)
+    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed, average, effort, kept)
 
 
 def check_given(given: Given, start_epoch: int) -> None:
@@ -49,6 +56,9 @@ def check_given(given: Given, start_epoch: int) -> None:
             number(value, name)
     number(given.effort, "effort")
     given.course(1, 0.0)  # checks the rest
+    if start_epoch and given.open_ended:  # by now the network knows more: it would be another number
+        hint = f"{option(epochs='N')}, as the first part said: `planned` of its history"
+        raise DataError("a training that goes on needs the number of epochs that it began with", hint=hint)
     if start_epoch and given.rate is None:  # found again, it would be a different one
         hint = f"{option(rate='R')}, as the first part printed or its history says"
         raise DataError("a training that goes on needs the rate that it began with", hint=hint)

@@ -11,6 +11,7 @@ from insitu.data.arguments import optional, whole
 from insitu.errors import DataError
 from insitu.learner.asked import Given
 from insitu.learner.history import History
+from insitu.learner.kept import learned, with_epochs
 from insitu.learner.loop import run_epochs
 from insitu.learner.measures import measured
 from insitu.learner.pupils import Views, feed_of, take_over
@@ -38,6 +39,7 @@ class Run:
     held_out: Samples | None = None  # to choose by
     tests: Samples | None = None  # only measured
     followed: bool = False  # by the caller's own function, which may predict
+    enough: bool = False  # does it end when nothing is left to learn? Some settings do so themselves (watch.py)
 
     @property
     def asked(self) -> bool:
@@ -68,6 +70,7 @@ def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report)
     """Train on these samples. An interrupt leaves the learner with the updates so far."""
     ready(learner, data)
     feed = feed_of(learner, data, run.views, given.batch, report)
+    run, given = replace(run, enough=given.open_ended), with_epochs(learner, feed, given, report)
     found = settled(learner, data, feed, given, run.held_out, report, scaled=run.stop is None)
     try:
         learner.history = _trained(learner, found, run, report)
@@ -89,7 +92,7 @@ def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> H
                 take_over(learner, found.feed)
                 shown = perf_counter()
             _measure(learner, run, history)
-            if not found.goes_on(epoch.losses):
+            if not found.goes_on(epoch.losses) or (run.enough and learned(history, learner.recipe.loss)):
                 break
         tries.append((found, history))
         slower = found.slower()
