@@ -70,7 +70,8 @@ def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report)
     """Train on these samples. An interrupt leaves the learner with the updates so far."""
     ready(learner, data)
     feed = feed_of(learner, data, run.views, given.batch, report)
-    run, given = replace(run, enough=given.open_ended), with_epochs(learner, feed, given, report)
+    run = replace(run, enough=given.open_ended and given.average <= 1)
+    given = with_epochs(learner, feed, given, report)
     found = settled(learner, data, feed, given, run.held_out, report, scaled=run.stop is None)
     try:
         learner.history = _trained(learner, found, run, report)
