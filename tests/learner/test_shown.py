@@ -71,3 +71,11 @@ def test_a_training_that_ended_early_says_of_how_many_epochs():
     found = "rate 0.02, 30 epochs (50% of the way), 144 samples"
     words = str(History(loss=[0.2] * 9, planned=30, found=found))
     assert words == "9 of 30 epochs: loss 0.200 to 0.200 (rate 0.02, 50% of the way, 144 samples)"
+
+
+def test_a_training_ends_early_if_asked_to():
+    x, y = data(60)
+    x += 4 * np.eye(6, dtype=np.float32)[y]
+    usual, early = (learner().fit(x, y, epochs=150, rate=0.02, early=early) for early in (False, True))
+    assert len(usual.loss) == 150 and 10 < len(early.loss) < 150 and early.planned == 150
+    assert max(losses.max() for losses in early.losses[-3:]) < 0.01 <= early.losses[-4].max()

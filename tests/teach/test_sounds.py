@@ -59,6 +59,13 @@ def test_sounds_are_learned_by_a_new_network(whistles, tmp_path, monkeypatch, ca
     assert more.tested == told["tested"] and more.accuracy >= 0.7
 
 
+def test_sounds_that_are_easy_do_not_take_all_epochs(whistles, tmp_path, monkeypatch):
+    monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)
+    made = teach(whistles)
+    assert made.history.planned == 200 and len(made.history.loss) < 150 and made.accuracy >= 0.8
+    assert f"training  {len(made.history.loss)} of 200 epochs" in str(made)
+
+
 def test_fewer_sounds_than_a_batch_are_learned(whistles, tmp_path, monkeypatch):
     monkeypatch.setattr("insitu.zoo.cache.zoo_folder", lambda: tmp_path)
     monkeypatch.setattr(sys.modules["insitu.teach.teach"], "HEARD", 0)

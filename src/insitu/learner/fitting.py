@@ -39,7 +39,7 @@ class Run:
     held_out: Samples | None = None  # to choose by
     tests: Samples | None = None  # only measured
     followed: bool = False  # by the caller's own function, which may predict
-    enough: bool = False  # does it end when nothing is left to learn? Some settings do so themselves (watch.py)
+    early: bool = False  # does it end when nothing is left to learn? What is found has a rule of its own (watch.py)
 
     @property
     def asked(self) -> bool:
@@ -70,7 +70,7 @@ def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report)
     """Train on these samples. An interrupt leaves the learner with the updates so far."""
     ready(learner, data)
     feed = feed_of(learner, data, run.views, given.batch, report)
-    run = replace(run, enough=given.open_ended and given.average <= 1)
+    run = replace(run, early=(run.early or given.open_ended) and given.average <= 1)  # else, the last ones are wanted
     given = with_epochs(learner, feed, given, report)
     found = settled(learner, data, feed, given, run.held_out, report, scaled=run.stop is None)
     try:
@@ -93,7 +93,7 @@ def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> H
                 take_over(learner, found.feed)
                 shown = perf_counter()
             _measure(learner, run, history)
-            if not found.goes_on(epoch.losses) or (run.enough and learned(history, learner.recipe.loss)):
+            if not found.goes_on(epoch.losses) or (run.early and learned(history, learner.recipe.loss)):
                 break
         tries.append((found, history))
         slower = found.slower()

@@ -114,7 +114,7 @@ class Learner(Owner):
             warmup: float | None = None, average: int = 0, augment: Augment | None = None, views: int | None = None,
             cache: bool | None = None, validation: Any = None, test: Any = None, seed: int = 0, start_epoch: int = 0,
             stop_epoch: int | None = None, threads: int | None = None, progress: Report | None = None,
-            batch_size: int | None = None, effort: float = 1.0) -> History:  # fmt: skip
+            batch_size: int | None = None, effort: float = 1.0, early: bool = False) -> History:  # fmt: skip
         """Train on samples x with labels y (targets, for losses that take them; x itself if y is None).
 
         What is not given is found (docs/defaults.md): the rates are measured and tried with some samples held out, the
@@ -129,6 +129,8 @@ class Learner(Owner):
         validation  samples to choose by instead of a part of x; `test` samples are only measured after each epoch
         effort      work to find what is not given, in multiples of the usual: with 1, fit takes about a minute, or
                     twice the time of the training if that is more
+        early       end before `epochs` if nothing is left to learn: a classifier's loss was below 0.01 for every batch
+                    in three epochs, one after the other
         augment     `augment(x, rng)` returns a changed copy of a batch of samples. With `views=k` it is applied k times
                     to each sample beforehand, so that the frozen layers' outputs can be kept; else in each epoch
 
@@ -144,7 +146,7 @@ class Learner(Owner):
         data = take_names(self, data) if rate is not None or several(data) else data  # one class alone may be a mistake
         held_out, tests = (None if v is None else self.samples(*pair(v), part="test") for v in (validation, test))
         run = Run(Views(augment, views, cache, seed), start_epoch, stop_epoch, threads, held_out, tests,
-                  progress is not None)  # fmt: skip
+                  progress is not None, early)  # fmt: skip
         with self._changing, bar(progress) as shown, patient() as check:
             history = fit(self, data, given, run, stoppable(shown, check))
             self._save_life()
