@@ -8,8 +8,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.linear_model import SGDClassifier
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,6 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from torch import nn
 
 from insitu.sklearn import DeviceClassifier
+from insitu.sklearn.weights import repetitions
 
 
 def test_scikit_learns_own_checks_pass():
@@ -84,3 +86,39 @@ def test_partial_fit_takes_classes_as_scikit_learns_own_estimators_do():
         made.partial_fit(x[50:60], y[50:60]).partial_fit(x[50:60], y[50:60], classes=[2, 1, 0])
         with pytest.raises(ValueError, match="classes="):
             made.partial_fit(x[:10], y[:10], classes=[0, 1])
+
+
+def test_a_weight_repeats_a_sample():
+    x, y = load_iris(return_X_y=True)
+    times = np.random.default_rng(0).integers(0, 4, 150)
+    weighted = DeviceClassifier(epochs=5).fit(x, y, sample_weight=times)
+    np.testing.assert_array_equal(
+        weighted.predict_proba(x), DeviceClassifier(epochs=5).fit(x.repeat(times, 0), y.repeat(times)).predict_proba(x)
+    )
+
+
+@pytest.mark.parametrize(
+    "weights, times",
+    [([2, 0, 1], [2, 0, 1]), ([0.5, 0.5, 1.5], [1, 1, 3]), ([1e-3, 2e-3, 0], [1, 2, 0]), ([1, 1.5, 1.5], [1, 2, 1]),
+     ([7, 7000, 7], [0, 48, 0]), ([5e8, 5e8], [1, 1])],
+)  # fmt: skip
+def test_weights_become_repetitions(weights, times):
+    assert repetitions(np.array(weights, np.float64)).tolist() == times
+
+
+def test_balanced_classes_find_more_of_the_rare_one():
+    x, y = make_classification(800, 10, n_informative=5, weights=[0.93], flip_y=0.05, random_state=0)
+    own = np.ones(400)
+    plain, balanced = (
+        DeviceClassifier(class_weight=w, hidden=()).fit(x[:400], y[:400], own) for w in (None, "balanced")
+    )
+    found, more = (balanced_accuracy_score(y[400:], made.predict(x[400:])) for made in (plain, balanced))
+    assert more > found + 0.02 and (own == 1).all(), (found, more)
+
+
+def test_a_class_that_counts_little_stays_a_class():
+    x, y = load_iris(return_X_y=True)
+    made = DeviceClassifier(epochs=5, class_weight={0: 1, 1: 1, 2: 1e-6}).fit(x, y)
+    assert made.predict_proba(x).shape == (150, 3)
+    with pytest.raises(ValueError, match="negative"):
+        DeviceClassifier(class_weight={0: 1, 1: -1, 2: 1}).fit(x, y)

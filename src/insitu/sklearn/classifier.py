@@ -16,6 +16,7 @@ from insitu.learner.classify import probabilities
 from insitu.pipeline import compile
 from insitu.pipeline.network import example_of
 from insitu.sklearn.table import BATCH, RATE, UPDATES, table_network
+from insitu.sklearn.weights import in_order, repetitions, weights_of
 from insitu.training.train import Recipe
 
 
@@ -28,23 +29,36 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
     hidden      widths of its own network's hidden layers
     epochs, rate    None: found from the data
     random_state    of its own network's initial weights, and of the order of samples
+    class_weight    "balanced", or class -> weight: samples of a class count more. Weights are repetitions (weights.py):
+                    a sample of weight 3 is learned from as if it were there three times
     """
 
     def __init__(self, model=None, *, scheme: str = "head", precision: str = "float", hidden: tuple[int, ...] = (32,),
-                 epochs: int | None = None, rate: float | None = None, random_state=None):  # fmt: skip
+                 epochs: int | None = None, rate: float | None = None, random_state=None,
+                 class_weight=None):  # fmt: skip
         self.model, self.scheme, self.precision, self.hidden = model, scheme, precision, hidden
-        self.epochs, self.rate, self.random_state = epochs, rate, random_state
+        self.epochs, self.rate, self.random_state, self.class_weight = epochs, rate, random_state, class_weight
 
-    def fit(self, X, y) -> DeviceClassifier:
+    def fit(self, X, y, sample_weight=None) -> DeviceClassifier:
         """Learn from these samples, from the start."""
         X, y = self._checked(X, y, reset=True)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+        if sample_weight is None and self.class_weight is None:
+            self.classes_ = np.unique(y)
+        else:
+            weights = weights_of(X, y, sample_weight, self.class_weight)
+            self.classes_, times = np.unique(y[weights > 0]), repetitions(weights)
+            X, y = X.repeat(times, axis=0), y.repeat(times)
+        labels = np.searchsorted(self.classes_, y)
+        if self.model is None:  # its rate needs no samples held out, so the order means nothing
+            order = in_order(X, labels)
+            X, labels = X[order], labels[order]
         self.learner_ = self._compiled(X) if len(self.classes_) > 1 else None  # one class: nothing to tell apart
         self._learn(X, labels)
         return self
 
     def partial_fit(self, X, y, classes=None) -> DeviceClassifier:
-        """Learn from these samples as well, in one pass; the first call must say which classes there are."""
+        """Learn from these samples as well, in one pass; the first call must say which classes there are. All of them
+        count alike: give a sample that counts more several times."""
         first = not hasattr(self, "classes_")
         X, y = self._checked(X, y, reset=first)
         if first:
