@@ -119,6 +119,20 @@ def test_every_public_name_is_found_when_it_is_used():
         insitu.colour  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    "verb, words", [("train", "compile(model, data=x).fit"), ("info", "insitu.open"), ("check", "command")]
+)
+def test_a_command_that_is_no_function_says_what_to_write_in_python(verb, words):
+    with pytest.raises(AttributeError, match=re.escape(f"no attribute '{verb}': ")) as e:
+        getattr(insitu, verb)
+    assert words in str(e.value)
+
+
+def test_every_command_is_found_in_python_or_says_what_to_write():
+    for verb in (module.__name__.rpartition(".")[2] for module in insitu.cli.VERBS):
+        assert hasattr(insitu, verb) or verb in insitu.VERBS, verb
+
+
 @pytest.mark.parametrize("name", insitu.__all__)
 def test_help_says_what_every_public_name_and_its_methods_are_for(name):
     found = getattr(insitu, name)

@@ -1,5 +1,6 @@
 """compile() of a learner or its file: what `insitu compile learner.insitu` does, in Python."""
 
+import numpy as np
 import pytest
 
 import insitu
@@ -44,10 +45,11 @@ def test_it_may_train_another_scheme(saved):
     "options",
     [
         {"classes": 9},
-        {"precision": "float"},
+        {"example": np.zeros((1, 6))},
         {"head_init": "zero"},
         {"recipe": insitu.Recipe(loss="mse")},
         {"batch": 2},
+        {"rounding": "litert"},
     ],
 )
 def test_what_would_change_it_is_refused(saved, options):
@@ -55,10 +57,21 @@ def test_what_would_change_it_is_refused(saved, options):
         insitu.compile(saved[1], **options)
 
 
-def test_what_it_has_anyway_may_be_given(saved):
+def test_what_it_has_anyway_may_be_given(saved, capsys):
     made, path = saved
     found = insitu.compile(path, classes=made.classes, recipe=made.recipe, data=data(8))
     assert state_of(found) == state_of(made)
+    found = insitu.compile(path, precision="float", batch=1, head_init="own")
+    assert state_of(found) == state_of(made)
+    assert main(["compile", str(path), "--precision", "float", "--head-init", "own"]) == 0
+    assert main(["compile", str(path), "--precision", "float", "--batch", "2"]) == 1
+    assert "--batch would change it" in capsys.readouterr().err
+
+
+def test_an_int8_learner_does_not_become_a_float_one(tmp_path):
+    path = learner(precision="int8", data=data(20)).save(tmp_path / "learned.insitu")
+    with pytest.raises(DataError, match="precision would change it"):
+        insitu.compile(path, precision="float")
 
 
 def test_a_learner_is_not_a_model_and_the_error_says_what_to_call(saved):

@@ -111,6 +111,23 @@ HOMES = {
     "Motion": "preprocess", "Transform": "preprocess", "Recipe": "training.train", "Life": "store.life",
     "BoardLife": "store.on_board", "Rehearsed": "store.bout", "When": "store.power",
 }  # fmt: skip
+# command -> what does the same in Python
+VERBS = {
+    "bench": "`insitu bench` is a command only",
+    "check": "`insitu check` is a command; insitu.compile(...) says what cannot be trained",
+    "evaluate": "insitu.open(file).evaluate(x, y)",
+    "fit": "insitu.compile(model, data=x).fit(x, y)",
+    "fleet": "insitu.federated has what `insitu fleet` does",
+    "info": "insitu.open(file) prints what a learner is; .info() has its bytes",
+    "live": "insitu.open_folder(folder).life",
+    "predict": "insitu.open(file).predict(x), or insitu.load(model).predict(x)",
+    "quantize": "insitu.load(model).quantize(x)",
+    "run": "insitu.open_folder(folder).fit(x, y)",
+    "save": "learner.save(file)",
+    "search": "insitu.pipeline.search(...)",
+    "train": "insitu.compile(model, data=x).fit(x, y)",
+    "write": "insitu.compile(model, board=...).write(folder)",
+}
 STAGES = {"export": "exporters"}  # a stage under another name: insitu.export.into(module, learner)
 
 
@@ -123,9 +140,14 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and find_spec(f"insitu.{name}"):  # a stage, as in insitu.graph.parse
         found = import_module(f"insitu.{name}")
     else:
-        raise AttributeError(f"module 'insitu' has no attribute {name!r}")
+        raise AttributeError(f"module 'insitu' has no attribute {name!r}{_in_python(name)}")
     globals()[name] = found
     return found
+
+
+def _in_python(verb: str) -> str:
+    """What to write in place of a command, which is not a function here."""
+    return f": {VERBS[verb]}" if verb in VERBS else ""
 
 
 def __dir__() -> list[str]:

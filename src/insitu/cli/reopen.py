@@ -33,17 +33,19 @@ def reopen(arguments, data: str | None, schemes: bool = False) -> tuple[Learner,
 def opened(arguments, data: str | None, free: tuple[str, ...] = ()) -> tuple[Learner, Samples | None]:
     """The learner as it is in its file, and the samples; options that would change it are an error, but for `free`."""
     from insitu.learner.file import open_learner
+    from insitu.pipeline.reopened import as_it_is
     from insitu.training.train import has_targets
 
     fixed = OWN | (ON_A_BOARD if arguments.board == "host" else {})
     fixed = {name: usual for name, usual in fixed.items() if name not in free}
-    changed = [name for name, usual in fixed.items() if getattr(arguments, name, usual) != usual]
+    learner = open_learner(arguments.model)
+    own = as_it_is(learner)
+    changed = [name for name, usual in fixed.items() if getattr(arguments, name, usual) not in (usual, own.get(name))]
     if changed:
         option = f"--{changed[0].replace('_', '-')}"
         hint = "leave it out, or start from the model that the learner was made from"
         hint = "--board NAME: it is for a board's program" if changed[0] in ON_A_BOARD else hint
         raise DataError(f"is already compiled: {option} would change it", where=str(arguments.model), hint=hint)
-    learner = open_learner(arguments.model)
     graph, targets = learner.graphs["predict"], has_targets(learner.recipe)
     return learner, read_data(arguments, graph, data, targets=targets) if data else None
 

@@ -16,6 +16,7 @@ from insitu.graph.file import is_learner
 from insitu.learner import Learner
 from insitu.learner.file import open_learner
 from insitu.learner.relinked import relinked, with_scheme
+from insitu.quantizer.fold import is_int8
 from insitu.terminal.wording import option
 from insitu.training.train import Recipe
 
@@ -46,7 +47,8 @@ def _check(learner: Learner, recipe: Recipe | None, given: Mapping[str, Any], ro
     if learner.parts is None:
         what = "runs in a board's folder, which has no model"
         raise DataError(what, where=where, hint="compile the .insitu file or the model that the folder was made from")
-    changed = [name for name, value in given.items() if value != USUAL.get(name)]
+    own = as_it_is(learner)
+    changed = [name for name, value in given.items() if not _usual(value, USUAL.get(name), own.get(name))]
     changed = [name for name in changed if name != "classes" or not _same(learner, given["classes"])]
     if recipe is not None and _bare(recipe) not in (_bare(learner.recipe), Recipe()):
         changed.append("recipe")
@@ -55,6 +57,17 @@ def _check(learner: Learner, recipe: Recipe | None, given: Mapping[str, Any], ro
     if room:
         hint = f"{option(board='NAME')}; on this machine, add_class adds one to the learner"
         raise DataError("max_classes is for a board's program", where=where, hint=hint)
+
+
+def as_it_is(learner: Learner) -> dict[str, Any]:
+    """Arguments of compile with which it would be what it is."""
+    int8 = learner.parts is not None and is_int8(learner.parts.forward)
+    return {"precision": "int8" if int8 else "float", "batch": learner.batch, "head_init": "own"}
+
+
+def _usual(value: Any, *usual: Any) -> bool:
+    """Is it one of these words or numbers? Arrays are none."""
+    return value is None or (isinstance(value, str | int) and value in usual)
 
 
 def _same(learner: Learner, classes: Any) -> bool:
