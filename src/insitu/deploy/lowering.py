@@ -135,7 +135,8 @@ def lowering_rows(summary: str, found: dict | None, name: str = "lowered by") ->
     noted = [("", found["note"])] if found["note"] else []
     advice = [("", found["advice"])] if found.get("advice") else []  # a folder written before has none
     kinds = ", ".join(f"{kind} {signed(count)}" for kind, count in found["by_kind"].items())
-    return [(name, summary), ("", found["price"]), *noted, ("", f"extra instructions: {kinds}"), *advice]
+    price = ("", f"without -> with it: {found['price']}")
+    return [(name, summary), price, *noted, ("", f"extra instructions: {kinds}"), *advice]
 
 
 def checked(found: object) -> None:
