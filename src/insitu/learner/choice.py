@@ -35,6 +35,7 @@ PATIENCE, SETBACK = 2, 1.0  # steps that are not better, and standard errors of 
 MUCH = 0.6  # of its task: a network that knows as much is changed with care
 LASTING, LASTING_ERRORS = 4, 1.0  # times the epochs of a head alone, and standard errors by which that must be better
 LEARNED = 0.05  # loss of the samples learned from: below, higher rates have nothing to add
+SEVERAL = 8  # epochs of a trial: in the last one, its rate is so low that losses show how steady it was
 
 Place = tuple[int, int]  # steps away from the derived rates: of the head, of the body
 HERE: Place = (0, 0)
@@ -109,9 +110,10 @@ class Search:
 
     def _steady(self, place: Place, tried: Tried) -> Tried:
         """The same; as if it were the worst, if lower rates learned the samples of the trial far better. Its steps are
-        too long then, and what is right on samples held out is right by chance."""
+        too long then, and what is right on samples held out is right by chance. In the few epochs of a short trial, the
+        losses on the way say nothing of its end."""
         lower = [t.learned for at, t in self.scored.items() if at[0] <= place[0] and at[1] <= place[1]]
-        if not lower or not unsteady(tried.learned, min(lower)):
+        if tried.epochs < SEVERAL or not lower or not unsteady(tried.learned, min(lower)):
             return tried
         return replace(tried, parts={1.0: lost(tried.end)})
 

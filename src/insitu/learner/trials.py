@@ -46,6 +46,7 @@ class Tried:
     parts: Mapping[float, Score]  # part of the way -> score over all folds
     outputs: list[np.ndarray] = field(default_factory=list)  # at the end, of each fold
     learned: float = np.inf  # the loss of the samples that it learned from, in its last epoch
+    epochs: int = 0
 
     @property
     def end(self) -> Score:
@@ -149,7 +150,12 @@ class Trials:
             if rival is not None and self._hopeless(found[1.0], rival):
                 return Tried({1.0: lost(self._score(found[1.0]))})
         scores = {part: self._score(outputs) for part, outputs in found.items()}
-        return Tried(scores, found[1.0], float(np.mean(learned)))
+        return Tried(scores, found[1.0], float(np.mean(learned)), self.epochs)
+
+    @property
+    def epochs(self) -> int:
+        """Of a trial."""
+        return self._shortened(Rates(0.0), self.folds[0].learn)[0].epochs
 
     def _train(self, rates: Rates, fold: Fold) -> float:
         course, chosen = self._shortened(rates, fold.learn)
