@@ -7,6 +7,12 @@ import xml.etree.ElementTree as ET
 import numpy as np
 
 import insitu
+from insitu.learner.course import Course
+from insitu.learner.feed import Feed, plain
+from insitu.learner.history import History
+from insitu.learner.rates import Rates
+from insitu.learner.settle import Settled
+from insitu.learner.watch import Watch
 
 from ..learners import data, learner
 
@@ -45,8 +51,6 @@ def test_curves_are_a_picture(tmp_path):
 
 
 def test_an_empty_history_shows_too():
-    from insitu.learner.history import History
-
     assert "nothing done" in repr(History()) and History().plot().svg
 
 
@@ -66,11 +70,17 @@ def test_a_history_says_once_how_many_epochs_were_run():
 
 
 def test_a_training_that_ended_early_says_of_how_many_epochs():
-    from insitu.learner.history import History
+    words = str(History(loss=[0.2] * 9, planned=30, settings="rate 0.02, 144 samples"))
+    assert words == "9 of 30 epochs: loss 0.200 to 0.200 (rate 0.02, 144 samples)"
 
-    found = "rate 0.02, 30 epochs (50% of the way), 144 samples"
-    words = str(History(loss=[0.2] * 9, planned=30, found=found))
-    assert words == "9 of 30 epochs: loss 0.200 to 0.200 (rate 0.02, 50% of the way, 144 samples)"
+
+def test_the_part_of_a_training_that_counts_is_said_with_its_epochs_and_beside_them():
+    made, (x, y) = learner(), data(60)
+    feed = Feed(made.device, plain((x,)), y)
+    watch = Watch(feed, "cross_entropy", made.device.state(), part=0.5)
+    found = Settled(Course(30, 0.02, 1, "cosine", 0.0, 0), feed, Rates(0.02), watch, 0)
+    assert found.words == "rate 0.02, 30 epochs (50% of the way), 60 samples"
+    assert found.beside == "rate 0.02, 50% of the way, 60 samples"
 
 
 def test_a_training_ends_early_if_asked_to():

@@ -86,7 +86,7 @@ def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> H
     """Train as settled; if it diverges, again and slower. Of those that were measured, the best one counts."""
     epochs, found, tries, shown = range(run.start, settings.last(run.stop)), settings, [], perf_counter()
     while True:
-        history = replace(found.history(found.feed), planned=found.course.epochs)
+        history = found.history(found.feed)
         for epoch in run_epochs(found.begin(), found.course, epochs, report, run.threads):
             history.add(epoch, learner.recipe.loss)
             if run.asked or perf_counter() - shown >= SHOWN:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,8 +9,6 @@ import numpy as np
 from insitu.learner.loop import Epoch
 from insitu.learner.measures import MEASURES
 from insitu.learner.shown import Picture, curves, history_html, history_text
-
-EPOCHS = re.compile(r", \d+ epochs?(?: \((\d+% of the way)\))?")  # in what was found
 
 
 @dataclass(repr=False)
@@ -33,6 +30,7 @@ class History:
     rate: float = 0.0  # the largest, of the layers before the head where both are trained
     head_rate: float = 0.0
     found: str = ""  # what was not given and had to be found, in words
+    settings: str = ""  # the same without the number of epochs
     notes: list[str] = field(default_factory=list)  # warnings: what went wrong, and what to do
     restored: bool = False  # training did not help: the learner is as it was before
     in_float: bool = False  # of a float network, which became this learner afterwards
@@ -66,8 +64,3 @@ class History:
         """How many epochs were run, and of how many: "31 epochs", "9 of 31 epochs"."""
         count, planned = len(self.loss), max(self.planned, len(self.loss))
         return f"{count} of {planned} epochs" if count < planned else f"{count} epoch{'' if count == 1 else 's'}"
-
-    @property
-    def settings(self) -> str:
-        """What was found, but for the number of epochs."""
-        return EPOCHS.sub(lambda match: f", {match[1]}" if match[1] else "", self.found, count=1)

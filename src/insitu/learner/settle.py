@@ -84,22 +84,34 @@ class Settled:
     @property
     def words(self) -> str:
         """One line about the settings that were found."""
+        epochs = f"{self.course.epochs} epoch{'s' * (self.course.epochs != 1)}"
+        return self._found(f"{epochs} ({self._part})" if self._part else epochs)
+
+    @property
+    def beside(self) -> str:
+        """The same beside the number of epochs that were run."""
+        return self._found(self._part)
+
+    @property
+    def _part(self) -> str:
+        return f"{self.watch.part:.0%} of the way" if self.watch and self.watch.part < 1 else ""
+
+    def _found(self, training: str) -> str:
         if self.held is None:
             return RESTING if self.rates.body == 0 else ""
         count = len(self.feed.source)
         apart = f"{self.held:,} of {count:,} samples held out" if self.held else f"{count:,} sample{'s' * (count != 1)}"
-        part = f" ({self.watch.part:.0%} of the way)" if self.watch and self.watch.part < 1 else ""
-        epochs = f"{self.course.epochs} epoch{'s' * (self.course.epochs != 1)}{part}"
-        trained = [f"{self.rates}", epochs] if self.rates.head else []
+        trained = [f"{self.rates}", training] if self.rates.head else []
         fewer = [f"fewer rates tried to save time ({option(effort=4)} tries more)"] if self.fewer else []
         units = ["targets in units of their spread"] if self.feed.units else []
-        return ", ".join([*units, *(["last layer solved"] if self.solved else []), *trained, apart, *fewer])
+        solved = ["last layer solved"] if self.solved else []
+        return ", ".join(filter(None, [*units, *solved, *trained, apart, *fewer]))
 
     def history(self, feed: Feed) -> History:
         """An empty history with the settings."""
         body = self.rates.head if self.rates.body is None else self.rates.body
         return History(cached=feed.cached, batch=self.course.batch, rate=body, head_rate=self.rates.head,
-                       found=self.words)  # fmt: skip
+                       planned=self.course.epochs, found=self.words, settings=self.beside)  # fmt: skip
 
     def moved_to(self, feed: Feed) -> Settled:
         """The same on another device, where samples are predicted only to learn."""
