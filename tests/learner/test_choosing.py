@@ -122,6 +122,7 @@ class Stand:
     """Trials whose results are known: the cost of the head alone, and of each place for all layers."""
 
     affordable = True
+    doubtful = False
     epochs = 20
 
     def __init__(self, alone: float, costs: dict, shares=(0.0, 0.0), right: float = 0.5, learned: dict | float = 0.0):
@@ -200,6 +201,15 @@ def test_a_rate_at_which_a_network_breaks_never_wins_by_chance():
     assert chosen(short, 0.5).rates == Rates(1.0, 27.0)
     breaking = {0: 0.5, 1: 0.3} | dict.fromkeys((-1, -2), 0.6)
     assert chosen(Stand(2.0, breaking, learned={0: 0.01, 1: 2.0, -1: 0.1, -2: 0.3}), 0.5).rates == Rates(1.0, 1.0)
+
+
+def test_where_few_samples_tell_rates_near_the_derived_ones_win():
+    costs = {k: (1, 0.9, 0.897, 0.894, 0.891, 0.9)[k] for k in range(6)}
+    stand = Noisy(2.0, costs)
+    assert (chosen(stand, 0.5).rates.body or 0) > 9
+    stand = Noisy(2.0, costs)
+    stand.doubtful = True
+    assert chosen(stand, 0.5).rates == Rates(1.0, 3.0)  # clearly better than the derived one, and the others are not
 
 
 class Heads(Stand):

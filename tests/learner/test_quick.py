@@ -38,3 +38,19 @@ def test_a_fold_that_holds_out_few_samples_never_decides_alone(folds, monkeypatc
     monkeypatch.setattr(settle, "allowed", lambda *_: work.Work(1e4))
     learner().fit(*data(100), seed=1)
     assert set(folds) == {5}
+
+
+def test_a_lone_fold_of_few_samples_is_doubtful(monkeypatch):
+    found, choose = [], settle.choose
+
+    def watched(trials, *rest):
+        found.append((trials.doubtful, trials.quick().doubtful))
+        return choose(trials, *rest)
+
+    monkeypatch.setattr(settle, "choose", watched)
+    learner().fit(*data(220), seed=1)
+    monkeypatch.setattr(settle, "allowed", lambda *_: work.Work(6 * 220 * settle.usual_epochs(220)))
+    learner().fit(*data(220), seed=1)  # the first fold alone, of 44 samples
+    learner().fit(*data(450), seed=1)  # one part of 90
+    learner().fit(*data(220), validation=data(60, seed=5), seed=1)
+    assert found == [(False, False), (False, True), (False, False), (False, False)]

@@ -29,6 +29,7 @@ FARTHEST, OF_A_HEAD = 5, 3  # steps away from the derived rates, and from those 
 SURE = 3.0  # standard errors by which other rates of a head must be better, if the network knows everything
 DEEPER = 0.5  # standard errors by which more layers must be better than the head alone, if it knows everything
 ANY = 1.0  # the same with very few samples
+DOUBT = 1.0  # standard errors by which rates farther from the derived ones must be better, if few samples tell
 BEYOND = 1.5  # the same where the head was solved
 FARTHER = 1.5  # standard errors by which more of the way must be better, if it knows everything
 PATIENCE, SETBACK = 2, 1.0  # steps that are not better, and standard errors of one that is worse, to stop climbing
@@ -148,6 +149,7 @@ class Search:
 
     def found(self, errors: float, trials: Trials) -> tuple[Rates, Tried]:
         """The rates nearest to the derived ones that are good enough, and their trial in all folds."""
+        errors = max(errors, DOUBT) if self.trials.doubtful else errors
         best = nearest({place: tried.end for place, tried in self.scored.items()}, errors)
         rates = self.at(best)
         return rates, self.scored[best] if self.trials is trials else trials.run(rates)

@@ -32,6 +32,7 @@ SHARE = 0.25, 1.0  # of the training: what a trial may cost at least, over all o
 USUAL = 8  # trials
 PARTS = (0.5, 0.75, 1.0)  # of the way from the start to the end of a trial, where it is measured
 ENOUGH = 40  # samples held out in a fold: then one is enough to look for rates, where work is short
+LONE = 80  # samples held out in the only fold: fewer say little
 SILENT = 1e-4  # of the head's gain: below, the body is reached through a head of zeros
 PATIENT = 6  # long trials that there must be work for
 GIVE_UP = 2.0  # standard errors by which a trial must be worse than another to be given up
@@ -76,6 +77,11 @@ class Trials:
     def both(self) -> bool:
         """Are a head and other layers trained?"""
         return BODY_RATE in self.start
+
+    @property
+    def doubtful(self) -> bool:
+        """Are results those of a few samples, because there is no work for more?"""
+        return self.validation is None and len(self.folds) == 1 and len(self.folds[0].held) < LONE
 
     def solved(self, solver: Solver, everything: np.ndarray) -> Trials:
         """The same from a last layer that was solved: in each fold from its samples, for the training from these."""
