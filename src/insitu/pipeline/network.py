@@ -22,6 +22,7 @@ from insitu.learner.model import Model
 from insitu.ops.linear import linear, linear_s8
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
+from insitu.pipeline.typical import say_untypical
 from insitu.preprocess import fuse_transform
 from insitu.quantizer import fold
 from insitu.quantizer.columns import with_even_columns
@@ -29,13 +30,11 @@ from insitu.quantizer.fold import is_int8
 from insitu.quantizer.rounding import WORDS as ROUNDINGS
 from insitu.quantizer.rounding import with_rounding
 from insitu.quantizer.untrained import is_untrained
-from insitu.terminal.warned import warn
 from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD, prototypes, replace_head, reserve_head, with_head
 from insitu.training.train import Recipe
 
 PRECISIONS = ("int8", "float")
-CONSTANT = "all calibration samples are the same: the int8 network will fit no others. Give typical inputs as data"
 MOST_FLOAT = (
     4096  # weights of a last layer that becomes float: an autoencoder's would take four times its flash and SRAM
 )
@@ -139,12 +138,11 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
             where=graph.name,
             hint=f"{either(shell='--data FILE', python='data=x')} with typical inputs, or {option(precision='float')}",
         )
-    if all(len(x) > 1 and (x == x[:1]).all() for x in samples.inputs):
-        warn(CONSTANT)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
     room = ROOM if scheme != HEAD and is_untrained(graph) else 1.0
-    graph = with_even_columns(fold(graph), samples.inputs[0])
-    return fuse_transform(Model(graph).quantize(pairs, room=room).graph)
+    graph = Model(with_even_columns(fold(graph), samples.inputs[0])).quantize(pairs, room=room).graph
+    say_untypical(graph, samples.inputs)
+    return fuse_transform(graph)
 
 
 def rounded(graph: Graph, rounding: str | None) -> Graph:
