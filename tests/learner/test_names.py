@@ -177,6 +177,36 @@ def test_classes_follow_from_the_data_with_a_note(capsys):
     assert capsys.readouterr().err.count("note:") == 1
 
 
+@pytest.mark.parametrize("names", [["1", "2", "3", "4"], ["10", "20", "30", "40"]])
+def test_numbers_are_names_when_the_models_own_classifier_is_looked_at(names, tmp_path, capsys):
+    """As many names as the model has outputs: its classifier stays if it is right, by the same names as in fit."""
+    x, y = data(200)
+    knowing = compiled(data=(x, y))
+    knowing.fit(x, y, **COURSE)
+    knowing.save(tmp_path / "knowing.insitu")
+    model, labels = insitu.load(tmp_path / "knowing.insitu"), int(names[0]) * (y + 1)
+    made = insitu.compile(model, data=(x, labels), classes=names, precision="float")
+    assert "the model's own classifier stays" in capsys.readouterr().err
+    assert made.evaluate(x, labels) == knowing.evaluate(x, y)
+
+
+@pytest.mark.parametrize("classes", [4, ["tap", "rest", "wave", "nod"]])
+@pytest.mark.parametrize("shift", [1, -1])
+def test_labels_outside_as_many_classes_as_outputs_are_an_error_of_compile(classes, shift):
+    x, y = data()
+    with pytest.raises(DataError, match=r"labels are -?\d..\d, but the model has classes 0..3"):
+        insitu.compile(mlp(), data=(x, y + shift), classes=classes)
+
+
+@pytest.mark.parametrize("loss", ["mse", "binary_cross_entropy", "soft_cross_entropy"])
+def test_targets_say_nothing_about_the_models_own_classes(loss, capsys):
+    x, y = data()
+    targets = np.eye(4, dtype=np.float32)[y]
+    made = insitu.compile(mlp(), data=(x, targets), classes=4, recipe=insitu.Recipe(loss=loss))
+    assert "a new head of 4 classes" in capsys.readouterr().err
+    assert made.fit(x, targets, epochs=1, rate=0.01).updates == len(x)
+
+
 def test_classify_gives_names_and_probabilities():
     made, (x, y) = taught(), data(200)
     found = made.classify(x[:5])

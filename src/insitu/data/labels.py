@@ -121,6 +121,16 @@ def by_number(samples: Samples, names: tuple[str, ...]) -> Samples:
     return replace(samples, labels=labels, names=names)
 
 
+def matched(samples: Samples, names: tuple[str, ...]) -> Samples:
+    """The samples with the labels that a model with these class names gives them, by name or by number."""
+    return by_name(by_number(samples, names), names)
+
+
+def numbered_classes(samples: Samples | None) -> bool:
+    """Do these samples have labels that are classes, and not targets or shares of classes?"""
+    return samples is not None and samples.labels is not None and samples.labels.dtype.kind != "f"
+
+
 def is_number(name: str) -> bool:
     """Is this name just a class number?"""
     return name.isascii() and name.isdigit() and len(name) < 10 and str(int(name)) == name

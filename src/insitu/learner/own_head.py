@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from insitu.data import Samples, by_name
+from insitu.data import Samples, check_labels
+from insitu.data.labels import matched, numbered_classes
 from insitu.devices.host import open_host
 from insitu.graph import Graph
 from insitu.graph.classes import listed
@@ -33,10 +34,11 @@ def own_or_new(graph: Graph, chosen: Classes, samples: Samples | None) -> Classe
     """The same classes with the model's own classifier, or with a new one; a note says which, and why."""
     if not chosen.perhaps:
         return chosen
-    if samples is None or samples.labels is None:
+    if not numbered_classes(samples):
         note = f"the model's own classifier stays, its outputs named {listed(chosen.names, 6)} in this order ({anew()})"
         return replace(chosen, count=None, note=note)
-    all_of = by_name(samples, chosen.names)
+    assert samples is not None
+    all_of = check_labels(matched(samples, chosen.names), graph.outputs[0].shape[-1])
     some = all_of.take(np.unique(np.linspace(0, len(all_of) - 1, LOOKED_AT).astype(int)))
     assert some.labels is not None
     out = predict_all(open_host(fold(graph)), plain(some.inputs))[0][:, 0]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from insitu.boards import Board
-from insitu.data import Samples, as_samples, by_name
+from insitu.data import Samples, as_samples
 from insitu.data.arguments import byte_count, whole
+from insitu.data.labels import matched
 from insitu.deploy import limits_of
 from insitu.graph import Graph
 from insitu.learner import Learner
@@ -114,7 +115,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     wish = wish_of(scheme, untrained, head_alone(store, max_classes))
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, wish.schemes[0], settings.batch))
-    known = samples and by_name(samples, chosen.names)
+    known = samples and matched(samples, chosen.names)
     g = new_head(g, chosen.count, known, settings.recipe, head_after, head_init, seed)
     g = with_room(_named(g, chosen, samples), max_classes, head)
     g = say("4-head", rounded(integer_head(g) if head == "int8" else g, rounding))

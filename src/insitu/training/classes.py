@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from insitu.data import Samples
 from insitu.data.arguments import optional
-from insitu.data.labels import is_number
+from insitu.data.labels import is_number, numbered_classes
 from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.graph.classes import checked, fitting, listed
@@ -48,7 +48,7 @@ def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Sam
     assert count is not None
     if len(found) > count:
         raise DataError(f"the data has {len(found)} classes: {listed(found, 10)}", hint=option(classes=len(found)))
-    return _of_number(graph, count, fitting(found, count), samples is not None and samples.labels is not None)
+    return _of_number(graph, count, fitting(found, count), numbered_classes(samples))
 
 
 def _of_number(graph: Graph, count: int, names: tuple[str, ...], labelled: bool) -> Classes:
