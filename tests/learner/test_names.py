@@ -177,6 +177,26 @@ def test_classes_follow_from_the_data_with_a_note(capsys):
     assert capsys.readouterr().err.count("note:") == 1
 
 
+@pytest.mark.parametrize("labels, said", [
+    (lambda y: y + 1, "with 5 classes (the model's own has 4); only 4 of these numbers occur: y.astype(str) takes"),
+    (lambda y: 10 * y, "with 31 classes (the model's own has 4); only 4 of these numbers occur"),
+    (lambda y: y + (y == 3), "with 5 classes (the model's own has 4)\n"),
+])  # fmt: skip
+def test_numbers_that_may_be_names_are_said_to_be(labels, said, capsys):
+    x, y = data()
+    assert compiled(data=(x, labels(y).astype(str))).classes == 4
+    capsys.readouterr()
+    compiled(data=(x, labels(y)))
+    assert said in capsys.readouterr().err
+
+
+def test_numbers_that_are_too_large_for_classes_are_an_error():
+    x, y = data()
+    with pytest.raises(DataError, match="labels go up to 3,000,000, which is too far for class numbers") as error:
+        compiled(data=(x, 1_000_000 * y))
+    assert error.value.hint.startswith("only 4 of these numbers occur: y.astype(str) takes them for names")
+
+
 @pytest.mark.parametrize("names", [["1", "2", "3", "4"], ["10", "20", "30", "40"]])
 def test_numbers_are_names_when_the_models_own_classifier_is_looked_at(names, tmp_path, capsys):
     """As many names as the model has outputs: its classifier stays if it is right, by the same names as in fit."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from insitu.data import Samples
 from insitu.data.arguments import optional
 from insitu.data.labels import is_number, numbered_classes
@@ -17,6 +19,8 @@ from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.graph.classes import checked, fitting, listed
 from insitu.terminal.wording import either, option
+
+MOST = 65_536  # classes of a head that follows from class numbers
 
 
 @dataclass(frozen=True)
@@ -105,10 +109,24 @@ def _of_data(graph: Graph, samples: Samples | None, found: tuple[str, ...]) -> C
         note = f"a new head for the {len(found)} classes of the data ({why})"
         return Classes(len(found), found, note, perhaps="in any order" if not own and len(found) == width else "")
     count = int(samples.labels.max()) + 1
+    rarely = _unused(samples.labels, count)
+    if count > MOST:
+        raise DataError(f"labels go up to {count - 1:,}, which is too far for class numbers", hint=rarely)
     if count > width or 2 * count <= width:
         words = f"labels up to {count - 1}: a new head with {count} classes (the model's own has {width:,}"
-        return Classes(count, (), words + (f"; {option(head_init='own')} keeps them)" if count < width else ")"))
+        kept = f"; {option(head_init='own')} keeps them)" if count < width else ")"
+        return Classes(count, (), f"{words}{kept}{rarely and f'; {rarely}'}")
     return Classes(None, own)
+
+
+def _unused(labels: np.ndarray, count: int) -> str:
+    """What to say if the labels leave out 0, or most of the numbers up to the last one: they may be names."""
+    used = np.unique(labels)
+    if used[0] <= 0 and 2 * len(used) > count:
+        return ""
+    first = ",".join(map(str, used[:10])) + ",..." * (len(used) > 10)
+    how = either(shell=f"--classes {first}", python="y.astype(str)")
+    return f"only {len(used)} of these numbers occur: {how} takes them for names, and makes a head of {len(used)}"
 
 
 def _is_number_below(name: str, width: int) -> bool:
