@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import insitu
 from insitu.demo import TARGET, digits
-from insitu.errors import DataError
+from insitu.errors import DataError, LearningWarning
 from insitu.learner.rows import forget_class, rows_in_use
 from insitu.learner.seen import usual_rate
 from insitu.training.head import UNUSED
@@ -114,3 +115,44 @@ def test_what_was_learned_tells_the_rate_for_more_samples_like_it():
     made.fit(x, y, rate=0.01, epochs=1)
     found = usual_rate(made)
     assert found and 1 < found / made.partial_fit(x, y).head_rate < 3  # means are smaller than samples
+
+
+def knowing() -> insitu.Learner:
+    made, (x, y) = learner("full", head_init="zero"), data(200)
+    made.fit(x, y, epochs=2, rate=0.1)
+    return made
+
+
+def warned(made: insitu.Learner, x: np.ndarray, y: np.ndarray, **options) -> list[str]:
+    """The warnings of a fit that speak of classes without samples; its history has the same words."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", LearningWarning)
+        history = made.fit(x, y, epochs=4, **options)
+    found = [str(one.message) for one in said if "no sample is of" in str(one.message)]
+    assert found == [note for note in history.notes if "no sample is of" in note]
+    return found
+
+
+@pytest.mark.parametrize("kept, said", [
+    ((0, 1, 2), "no sample is of class 3: what the learner knew of it may be forgotten"),
+    ((0, 1), "no sample is of the classes 2, 3: what the learner knew of them may be forgotten"),
+])  # fmt: skip
+def test_a_fit_without_samples_of_a_known_class_says_that_it_may_be_forgotten(kept, said, tmp_path):
+    (x, y), made = data(200, seed=1), knowing()
+    some = np.isin(y, kept)
+    made.save(tmp_path / "knowing.insitu")
+    for known in (made, insitu.open(tmp_path / "knowing.insitu")):
+        (found,) = warned(known, -x[some], y[some])  # other samples than before: there is something to learn
+        assert found.startswith(said)
+    assert warned(made, -x[some], y[some]) == [], "the last fit did not know it any more"
+
+
+def test_a_class_that_is_not_known_yet_is_not_missed():
+    (x, y), made = data(200), learner("full", head_init="zero")
+    assert warned(made, x[y < 3], y[y < 3]) == []
+    assert warned(made, x, y) == [], "all of them are here"
+
+
+def test_a_rate_of_ones_own_is_not_commented_on():
+    (x, y), made = data(200, seed=1), knowing()
+    assert warned(made, -x[y < 3], y[y < 3], rate=0.1) == []

@@ -15,7 +15,7 @@ from insitu.learner.kept import learned, with_epochs
 from insitu.learner.loop import run_epochs
 from insitu.learner.measures import measured
 from insitu.learner.pupils import Views, feed_of, take_over
-from insitu.learner.rows import few_of_each, ready
+from insitu.learner.rows import few_of_each, ready, unseen, warn_of_forgotten
 from insitu.learner.settle import Settled
 from insitu.learner.settling import settled
 from insitu.terminal.progress import Report
@@ -69,6 +69,7 @@ def batch_of(learner: Learner, batch: int | None) -> int:
 def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report) -> History:
     """Train on these samples. An interrupt leaves the learner with the updates so far."""
     ready(learner, data)
+    absent = unseen(learner, data) if given.rate is None else []
     feed = feed_of(learner, data, run.views, given.batch, report)
     run = replace(run, early=(run.early or given.open_ended) and given.average <= 1)  # else, the last ones are wanted
     given = with_epochs(learner, feed, given, report)
@@ -79,6 +80,7 @@ def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report)
         take_over(learner, found.feed)
         raise
     learner.tests, learner.lately = run.tests, few_of_each(data)
+    warn_of_forgotten(learner, absent, learner.history)
     return learner.history
 
 

@@ -16,14 +16,15 @@ from insitu.data.arguments import whole
 from insitu.devices.host import HostDevice
 from insitu.devices.living import living
 from insitu.errors import DataError, GraphError
-from insitu.graph.classes import checked, unknown, word
+from insitu.graph.classes import checked, listed, unknown, word
 from insitu.learner.seen import class_means, seen_in
 from insitu.terminal.warned import warn
-from insitu.terminal.wording import option
+from insitu.terminal.wording import either, option
 from insitu.training.head import HEAD, UNUSED, in_use, mean_row
 from insitu.training.newcomer import row_from_mean
 
 if TYPE_CHECKING:
+    from insitu.learner.history import History
     from insitu.learner.learner import Learner
 
 
@@ -144,6 +145,37 @@ def warn_of_newcomer(learner: Learner, data: Samples) -> None:
         what = f"all samples belong to {word(learner.names, new)}, a new class: nothing in them holds the other classes"
         how = "fit(x, y) with samples of all classes, or keep() and observe(), which remember the others"
         warn(f"{what}, which may be forgotten. Better: {how}")
+
+
+def unseen(learner: Learner, data: Samples) -> list[int]:
+    """The classes that the learner knows, of the last fit or as its model's own, and that have no sample here."""
+    labels = data.labels
+    if labels is None or labels.dtype.kind not in "iu":
+        return []
+    given = set(np.unique(labels).tolist())
+    if len(given) >= learner.classes:
+        return []
+    return sorted((_fitted(learner) or _own(learner)) - given)
+
+
+def _own(learner: Learner) -> set[int]:
+    """The classes of a head that came with the model; a new one has no biases yet."""
+    found = head_rows(learner)
+    if found is None or not found[1][in_use(found[1])].any():
+        return set()
+    return set(np.flatnonzero(in_use(found[1])).tolist()) - set(untouched_rows(learner))
+
+
+def warn_of_forgotten(learner: Learner, classes: list[int], history: History) -> None:
+    """Whoever trains on some classes unlearns the others: every step makes them less likely."""
+    if not classes or history.restored:
+        return
+    names = listed([word(learner.names, k) for k in classes], 6)
+    which, them = (f"class {names}", "it") if len(classes) == 1 else (f"the classes {names}", "them")
+    others = either(shell="", python=", or keep() and observe(), which remember the others")
+    what = f"no sample is of {which}: what the learner knew of {them} may be forgotten"
+    history.notes.append(f"{what}. Better: some samples of every class{others}")
+    warn(history.notes[-1])
 
 
 def _fitted(learner: Learner) -> set[int]:
