@@ -5,6 +5,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
+
 import insitu
 
 from ..models_1d import MAKERS, sequence_net
@@ -32,3 +34,31 @@ def test_a_sequence_network_learns_the_same_from_kept_outputs(name, scheme, prec
     whole = made.fit(x, y, epochs=2, rate=0.02, cache=False)
     assert kept.cached and not whole.cached and kept.loss == whole.loss
     assert after == made.device.save_state() != first
+
+
+class Attention(torch.nn.Module):
+    """One block of self-attention: its linear layers have the tokens of the sequence as rows, and not the samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = torch.nn.Conv1d(3, 8, 5, 4), torch.nn.Linear(8, 4)
+        self.attend = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        tokens = self.embed(x).transpose(1, 2)
+        return self.head(self.attend(tokens, tokens, tokens)[0].mean(1))
+
+
+@pytest.mark.parametrize("precision", ["int8", "float"])
+def test_what_has_tokens_in_place_of_samples_is_not_kept(precision):
+    """They would be taken for as many samples."""
+    torch.manual_seed(0)
+    x, y = np.random.default_rng(3).normal(size=(8, 3, 29)).astype(np.float32), np.arange(8) % 4
+    made = insitu.compile(Attention().eval(), data=(x, y), precision=precision, scheme="last:1")
+    first = made.device.save_state()
+    history = made.fit(x, y, epochs=2, rate=0.02)
+    assert not history.cached and made.device.save_state() != first
+    made.keep()
+    for sample, label in zip(x, y):
+        made.observe(sample, int(label))
+    assert made.rehearse(4).steps == 4

@@ -116,7 +116,7 @@ def cut_of(learner: Owner) -> Cut | None:
     if pupils.cut is None and not pupils.whole_only:
         graphs = pupils.graphs or learner.graphs
         parts = None if learner.parts and learner.parts.at_once else split(graphs, graphs["predict"].inputs)
-        if parts is None:
+        if parts is None or not parts.by_sample:
             pupils.whole_only = True
             return None
         rest = {verb: plan(g) for verb, g in faster_together(parts.rest).items()}

@@ -51,6 +51,7 @@ class Mind:
             raise GraphError(f"samples are kept by their class, and the loss {learner.recipe.loss} has none")
         graphs, parts = learner.graphs, learner.parts
         found = None if parts and parts.at_once else split(graphs, graphs["predict"].inputs, narrow=True)
+        found = found if found and found.by_sample else None
         rest = dict(found.rest if found else graphs)
         self.latents: tuple[Value, ...] = rest["predict"].inputs
         self._features = _features_at(rest["predict"], parts.head if parts else None)

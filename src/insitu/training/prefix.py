@@ -19,6 +19,11 @@ class Split:
     prefix: Graph  # samples -> the values that the rest needs
     rest: dict[str, Graph]  # verb -> the graph that starts from those values
 
+    @property
+    def by_sample(self) -> bool:
+        """Is the first axis of what is cut that of the samples? Attention has the sequence there."""
+        return all(v.shape[:1] == self.prefix.inputs[0].shape[:1] for v in self.prefix.outputs)
+
     def rest_of(self, graphs: Mapping[str, Graph]) -> dict[str, Graph]:
         """Other training graphs of the same network, cut at the same place: nothing before it may be trained."""
         names = {v.name for v in self.prefix.inputs}
