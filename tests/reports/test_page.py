@@ -26,6 +26,7 @@ from insitu.reports.html_data import Group, Memory, Piece, Score
 from insitu.reports.needs import Needs, large_boards, named_costs, room
 from insitu.reports.outcome import Outcome, weakest
 from insitu.reports.page import About, first_board, outcome, report_of
+from insitu.reports.page import test_advice as words_on_tests
 from insitu.terminal.wording import in_shell
 from tests.learners import data, imported, learner, mlp
 from tests.reports.test_html import Page, needs_browser, shown_by_chromium
@@ -68,6 +69,12 @@ def test_after_a_fit_the_page_shows_its_curves_and_the_accuracy_of_its_test_samp
     assert found.numbers["score-0-after"] == made.evaluate(x, y)["accuracy"]
     assert len(report_of(made, made.history).losses) == 90
     assert len(found.cells["groups"]) == 3 * len(np.unique(y))
+
+
+def test_few_test_samples_are_told_in_points_or_as_a_share_of_the_error():
+    of = {m: words_on_tests((Score("test samples", None, 0.5, 50, m),)) for m in ("accuracy", "error")}
+    assert of["accuracy"] == "Test on more samples: 50 are few, one sample is 2.0 points"
+    assert of["error"] == "Test on more samples: 50 are few, the usual error may be 10% off"
 
 
 def test_the_accuracy_of_each_class_is_scikit_learns_recall():

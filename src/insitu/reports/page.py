@@ -187,9 +187,12 @@ def test_advice(scores: tuple[Score, ...]) -> str:
         return f"Measure it on samples it has not seen: {tests}"
     if scores[0].name == "training samples":
         return f"Measure it on samples it has not learned from: {tests}"
-    if 0 < scores[0].samples < FEW:
-        return f"Test on more samples: {scores[0].samples} are few, one sample is {100 / scores[0].samples:.1f} points"
-    return ""
+    count = scores[0].samples
+    if not 0 < count < FEW:
+        return ""
+    if scores[0].measure == "error":  # of n errors that are normal, the usual one is known to 1 / sqrt(2 n)
+        return f"Test on more samples: {count} are few, the usual error may be {1 / np.sqrt(2 * count):.0%} off"
+    return f"Test on more samples: {count} are few, one sample is {100 / count:.1f} points"
 
 
 def class_advice(scores: tuple[Score, ...], groups: tuple[Group, ...]) -> str:
