@@ -165,6 +165,7 @@ def test_a_folder_without_its_learner_cannot_save_one(folder, capsys):
 
 WRONG = {
     "no folder": (("nowhere", "--steps", "1"), "is not the folder of a board"),
+    "neither folder nor samples": (("nowhere",), "is not the folder of a board"),
     "nothing to train on": (("{folder}",), "nothing to train on"),
     "another place": (("{folder}", "--steps", "1", "--on", "moon"), "cannot run on 'moon'"),
     "no state": (("{folder}", "--steps", "1", "--load", "nowhere.bin"), "nowhere.bin: cannot be read"),

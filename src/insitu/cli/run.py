@@ -10,7 +10,8 @@ from insitu.cli.groups import Groups
 from insitu.cli.output import add_label, say, show, tell
 from insitu.cli.values import amount, count, index, rate, saved_file
 from insitu.cli.watching import INTERRUPTED, interrupted, kept_by, told, watched
-from insitu.deploy.folder import LEARNER
+from insitu.deploy.folder import LEARNER, MANIFEST
+from insitu.deploy.manifest import read_manifest
 from insitu.errors import DataError
 from insitu.learner.given import kept
 from insitu.terminal.interrupts import AtOnce
@@ -99,6 +100,8 @@ def run(arguments) -> int:
 
 def check(arguments) -> None:
     """What can be told before the firmware is built."""
+    if not (arguments.folder / MANIFEST).is_file():
+        read_manifest(arguments.folder)  # says what the folder is instead
     if not arguments.data and not arguments.steps:
         raise DataError("nothing to train on", hint="--data FILE, or --steps N for random samples")
     if arguments.save and kept(arguments.save) == "learner" and not (arguments.folder / LEARNER).is_file():
