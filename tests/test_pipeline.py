@@ -1,6 +1,7 @@
 """compile(): every stage in one call, its messages and its budget. What it writes: test_pipeline_output.py."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -43,6 +44,17 @@ def test_the_first_sample_is_the_example_of_a_torch_module():
     with pytest.raises(ModelError, match="needs an example input") as e:
         insitu.compile(trained(), precision="float")
     assert "example=torch.zeros(1, 6)" in e.value.hint  # as its first layer says
+
+
+def test_no_samples_are_told_as_such_and_not_as_a_missing_example():
+    with pytest.raises(DataError, match="data: there are no samples"):
+        insitu.compile(trained(), data=(X[:0], Y[:0]))
+
+
+def test_samples_as_torch_tensors_are_read_without_a_warning_of_numpy():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        assert insitu.compile(trained(), data=(torch.tensor(X), torch.tensor(Y))).sample.shape == (1, 6)
 
 
 def test_a_list_of_samples_gives_an_example_and_a_wrong_one_is_named_by_its_shape():

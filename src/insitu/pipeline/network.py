@@ -66,13 +66,15 @@ def example_of(model: Any, example: Any, data: Any) -> Any:
         return [x[:1] for x in _given(data) if hasattr(x, "shape") and len(x.shape) > 1]
     named = _named(data, model.forward)
     inputs = [_stacked(x) for x in (_arrays(data, _takes(model.forward)) if named is None else named)]
-    if not inputs or any(not hasattr(x, "shape") or not len(x) for x in inputs):
+    if any(tuple(getattr(x, "shape", ())[:1]) == (0,) for x in inputs):
+        raise DataError("there are no samples", where="data")
+    if not inputs or any(not hasattr(x, "shape") for x in inputs):
         return example
     if len(inputs) > 1:
-        return tuple(np.array(x[:1], np.float32) for x in inputs)
+        return tuple(np.asarray(x[:1], np.float32) for x in inputs)
     x = inputs[0]
     worded = words_of_frame(x, ()) if hasattr(x, "dtypes") else None
-    return np.array((x if worded is None else worded[0])[:1], np.float32)
+    return np.asarray((x if worded is None else worded[0])[:1], np.float32)
 
 
 def _stacked(x: Any) -> Any:
