@@ -13,6 +13,8 @@ from insitu.ops.quant import quantize
 from insitu.terminal.misspelled import spelled
 from insitu.terminal.wording import either
 
+FAR = 8.0  # times their spread from 0: an int8 input has few steps for such numbers
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -169,6 +171,8 @@ def _check_range(x: np.ndarray, type: Type, where: str) -> None:
         bytes = either(shell="compile and train with --mean 0 --std 1, which takes bytes",
                        python="transform=insitu.Transform(), which takes bytes")  # fmt: skip
         looks = f"these look like pixels, 0 to 255: scale them; or {bytes}" if pixels else ""
+        if not looks and outside == 0 and min(abs(lowest), abs(highest)) > FAR * (highest - lowest):
+            looks = "these numbers are far from 0: subtract their mean, here and in calibration"
         raise DataError(
             f"the data lies in {lowest:.3g} to {highest:.3g}, the model was made for {low:.3g} to {high:.3g}",
             where=where,

@@ -22,7 +22,7 @@ from insitu.learner.model import Model
 from insitu.ops.linear import linear, linear_s8
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
-from insitu.pipeline.typical import say_untypical
+from insitu.pipeline.typical import say_other_unit, say_untypical
 from insitu.preprocess import fuse_transform
 from insitu.quantizer import fold
 from insitu.quantizer.columns import with_even_columns
@@ -132,14 +132,18 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
     if is_int8(graph):
         return fuse_transform(graph)
     if precision == "float":
-        whole = scheme == "full" and (batch > 1 or not has_statistics(graph))
-        return graph if whole else fold(graph)  # frozen statistics fold away
+        if scheme == "full" and (batch > 1 or not has_statistics(graph)):
+            return graph
+        if samples is not None:
+            say_other_unit(graph, samples.inputs)
+        return fold(graph)  # frozen statistics fold away
     if samples is None:
         raise DataError(
             "converting a float model to int8 needs samples",
             where=graph.name,
             hint=f"{either(shell='--data FILE', python='data=x')} with typical inputs, or {option(precision='float')}",
         )
+    say_other_unit(graph, samples.inputs)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
     room = ROOM if scheme != HEAD and is_untrained(graph) else 1.0
     graph = Model(with_even_columns(fold(graph), samples.inputs[0])).quantize(pairs, room=room).graph
