@@ -100,6 +100,11 @@ def test_samples_in_another_unit_than_a_frozen_batch_norm_knows_are_told_to_be(c
     assert says in said
 
 
+def test_pixels_that_are_not_scaled_are_told_how_to_be():
+    (said,) = compiled(np.clip(np.rint(windows() * 40 + 128), 0, 255), normed())
+    assert "these look like pixels, 0 to 255: scale them; or transform=insitu.Transform()" in said
+
+
 @pytest.mark.parametrize("change", [lambda x: x, lambda x: 4 * x, lambda x: 0.1 * x, lambda x: x + 1])
 def test_samples_of_another_domain_in_the_same_unit_are_no_matter(change):
     assert compiled(change(windows()), normed()) == []

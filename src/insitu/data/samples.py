@@ -167,14 +167,19 @@ def _check_range(x: np.ndarray, type: Type, where: str) -> None:
     outside = float(np.mean((x < low - margin) | (x > high + margin)))
     narrow = 0 < highest - lowest < (high - low) / 64
     if outside > 0.01 or narrow:
-        pixels = lowest >= 0 and 2 < highest <= 255
-        bytes = either(shell="compile and train with --mean 0 --std 1, which takes bytes",
-                       python="transform=insitu.Transform(), which takes bytes")  # fmt: skip
-        looks = f"these look like pixels, 0 to 255: scale them; or {bytes}" if pixels else ""
-        if not looks and outside == 0 and min(abs(lowest), abs(highest)) > FAR * (highest - lowest):
-            looks = "these numbers are far from 0: subtract their mean, here and in calibration"
+        far = outside == 0 and min(abs(lowest), abs(highest)) > FAR * (highest - lowest)
+        apart = "these numbers are far from 0: subtract their mean, here and in calibration"
         raise DataError(
             f"the data lies in {lowest:.3g} to {highest:.3g}, the model was made for {low:.3g} to {high:.3g}",
             where=where,
-            hint=looks or "scale the data as in calibration",
+            hint=apart if far else like_pixels(lowest, highest) or "scale the data as in calibration",
         )
+
+
+def like_pixels(lowest: float, highest: float) -> str:
+    """What to do about numbers in this range, if they look like pixels that are not scaled."""
+    if lowest < 0 or not 2 < highest <= 255:
+        return ""
+    takes = either(shell="compile and train with --mean 0 --std 1, which takes bytes",
+                   python="transform=insitu.Transform(), which takes bytes")  # fmt: skip
+    return f"these look like pixels, 0 to 255: scale them; or {takes}"

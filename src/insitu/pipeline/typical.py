@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from insitu.data.samples import like_pixels
 from insitu.graph import Graph, Node, Type, Value, drop_unused, evaluate
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import quantize
@@ -96,7 +97,8 @@ def other_unit(graph: Graph, inputs: Sequence[np.ndarray]) -> str:
     else:
         return ""
     what = f"the model was trained on other numbers: those that its first batch norm ({norm.name}) sees {how}"
-    return f"{what}. Give the samples in the unit, and with the mean and scale, of those that it was trained on"
+    pixels = like_pixels(float(inputs[0].min()), float(inputs[0].max())) if wider >= WIDE else ""
+    return f"{what}; {pixels or 'give the samples in the unit, mean and scale of those that it was trained on'}"
 
 
 def _before(graph: Graph, norm: Node, inputs: Sequence[np.ndarray]) -> np.ndarray:
