@@ -122,3 +122,10 @@ def test_a_class_that_counts_little_stays_a_class():
     assert made.predict_proba(x).shape == (150, 3)
     with pytest.raises(ValueError, match="negative"):
         DeviceClassifier(class_weight={0: 1, 1: -1, 2: 1}).fit(x, y)
+
+
+def test_a_scheme_without_a_model_is_refused_where_it_would_say_nothing():
+    x, y = load_iris(return_X_y=True)
+    for scheme in ("last:1", "fulll"):
+        with pytest.raises(ValueError, match=f"scheme='{scheme}' is for a model; without one"):
+            DeviceClassifier(scheme=scheme).fit(x, y)

@@ -19,6 +19,8 @@ from insitu.sklearn.table import BATCH, RATE, UPDATES, table_network
 from insitu.sklearn.weights import in_order, repetitions, weights_of
 from insitu.training.train import Recipe
 
+OF_ITS_OWN = ("head", "full")  # the default, which is for models, and what is done
+
 
 class DeviceClassifier(ClassifierMixin, BaseEstimator):
     """Learns with the generated C of a model; without a model, with a small network for tables.
@@ -105,6 +107,8 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
     def _compiled(self, X: np.ndarray) -> Learner:
         count, seed = len(self.classes_), self._seed()
         if self.model is None:
+            if self.scheme not in OF_ITS_OWN:
+                raise ValueError(f"scheme={self.scheme!r} is for a model; without one, its own network learns in full")
             graph = table_network(X, self.hidden, count, seed)
             return compile(graph, precision="float", scheme="full", batch=BATCH, recipe=Recipe(optimizer="adam"))
         data = X if self.precision == "int8" else None
