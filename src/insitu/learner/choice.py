@@ -1,10 +1,11 @@
 """Which rates a training gets, and how much of it counts: derived rates (rates.py), and others near them, are tried.
 
-The head alone is tried first, then the layers before it, too: with the head at its derived rate, and these at theirs or
-at other ones, in steps of three. The lowest cost wins. A network that knows most of its task has more to lose than to
-gain: it is taught faster than derived only as long as its samples would not be learned otherwise; and its head learns
-alone unless more layers are clearly better. Last, the training may count only in part: the smallest part of the
-way from start to end wins that is not clearly worse than the best one.
+The head alone is tried first, then the layers before it, too: with the head at its derived rate, and these at theirs
+or at other ones, in steps of three. The lowest cost wins. A network that knows most of its task has more to lose than
+to gain: it is taught faster than derived only as long as its samples would not be learned otherwise; and its head
+learns alone unless more layers are clearly better. Rates at which a network breaks are left out, whatever they reach.
+Last, the training may count only in part: the smallest part of the way from start to end wins that is not clearly
+worse than the best one.
 
 If only a head is trained, other rates than the derived one must be better by more, the more the network knows; and if
 that is little, the head learns for longer where that is clearly better. Nothing here trains (trials.py), measures
@@ -29,9 +30,9 @@ FARTHEST, OF_A_HEAD = 5, 3  # steps away from the derived rates, and from those 
 SURE = 3.0  # standard errors by which other rates of a head must be better, if the network knows everything
 DEEPER = 0.5  # standard errors by which more layers must be better than the head alone, if it knows everything
 ANY = 1.0  # the same with very few samples
-DOUBT = 1.0  # standard errors by which rates farther from the derived ones must be better, if few samples tell
 BEYOND = 1.5  # the same where the head was solved
 FARTHER = 1.5  # standard errors by which more of the way must be better, if it knows everything
+DOUBT = 1.0  # standard errors by which other rates must be better than nearer ones, if few samples tell
 PATIENCE, SETBACK = 2, 1.0  # steps that are not better, and standard errors of one that is worse, to stop climbing
 MUCH = 0.6  # of its task: a network that knows as much is changed with care
 LASTING, LASTING_ERRORS = 4, 1.0  # times the epochs of a head alone, and standard errors by which that must be better
