@@ -257,7 +257,8 @@ def in_int8(first: History, second: History) -> History:
     ends = f"loss {second.loss[0]:.3f} to {second.loss[-1]:.3f}" if second.loss else ""
     kept = f"then made int8, where its last layer learned on: {len(second.loss)} epochs, {ends}"
     words = undone if second.restored or not second.loss else kept
-    return replace(first, found="; ".join(filter(None, [first.found, words])), in_float=True)
+    found, settings = ("; ".join(filter(None, [before, words])) for before in (first.found, first.settings))
+    return replace(first, found=found, settings=settings, in_float=True)
 
 
 def _read(material: Material, lesson: Lesson, columns: tuple[str, ...], report: Report) -> Examples:
