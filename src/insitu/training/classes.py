@@ -113,7 +113,8 @@ def _of_data(graph: Graph, samples: Samples | None, found: tuple[str, ...]) -> C
     if count > MOST:
         raise DataError(f"labels go up to {count - 1:,}, which is too far for class numbers", hint=rarely)
     if count > width or 2 * count <= width:
-        words = f"labels up to {count - 1}: a new head with {count} classes (the model's own has {width:,}"
+        outputs = f"{count} class{'es' * (count != 1)}"
+        words = f"labels up to {count - 1}: a new head with {outputs} (the model's own has {width:,}"
         kept = f"; {option(head_init='own')} keeps them)" if count < width else ")"
         return Classes(count, (), f"{words}{kept}{rarely and f'; {rarely}'}")
     return Classes(None, own)
