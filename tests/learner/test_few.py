@@ -251,3 +251,16 @@ def test_watching_a_given_rate_changes_nothing():
         found.append(state_of(made))
         assert made.known == type(made.known)(samples=8)
     assert found[0] == found[1]
+
+
+def test_a_knock_or_silence_is_learned_from_and_another_unit_is_refused():
+    x, y = data(100)
+    made = learner(precision="int8", data=x)
+    knock, silence = x[:1].copy(), np.full((1, 6), 0.5, np.float32) + np.arange(6, dtype=np.float32) / 1000
+    knock[0, 0] = 9 * x.max()
+    for one in (knock, silence):
+        assert made.partial_fit(one, y[:1]).updates == 1
+    with pytest.raises(insitu.DataError, match="the data lies in"):
+        made.partial_fit(100 * x[:1], y[:1])
+    with pytest.raises(insitu.DataError, match="the data lies in"):
+        made.evaluate(np.repeat(silence, 4, 0), y[:4])

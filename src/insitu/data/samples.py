@@ -13,6 +13,7 @@ from insitu.ops.quant import quantize
 from insitu.terminal.misspelled import spelled
 from insitu.terminal.wording import either
 
+SEVERAL = 4  # samples: fewer may be alike by chance
 FAR = 8.0  # times their spread from 0: an int8 input has few steps for such numbers
 
 
@@ -158,15 +159,16 @@ def check_finite(x: np.ndarray, where: str = "") -> np.ndarray:
 def _check_range(x: np.ndarray, type: Type, where: str) -> None:
     """Raise if hardly any of the data is within the input's range, or if all of it is in a small corner of that.
 
-    Calibration clips outliers and new data goes a little further, so the limit is half a range away.
+    Calibration clips outliers and new data goes a little further, so the limit is half a range away. A few samples
+    may be a knock or silence: the fewer there are, the more of their numbers must be outside.
     """
     if x.size == 0 or not np.isfinite(x).all():
         return
     low, high = (type.scale * (end - type.zero) for end in (-128, 127))
     margin, lowest, highest = (high - low) / 2, float(x.min()), float(x.max())
     outside = float(np.mean((x < low - margin) | (x > high + margin)))
-    narrow = 0 < highest - lowest < (high - low) / 64
-    if outside > 0.01 or narrow:
+    narrow = len(x) >= SEVERAL and 0 < highest - lowest < (high - low) / 64
+    if outside > max(0.01, 0.5 / len(x) ** 0.5) or narrow:
         far = outside == 0 and min(abs(lowest), abs(highest)) > FAR * (highest - lowest)
         apart = "these numbers are far from 0: subtract their mean, here and in calibration"
         raise DataError(
