@@ -18,6 +18,7 @@ from insitu.devices.process import open_process
 from insitu.devices.qemu import QemuDevice, open_qemu
 from insitu.devices.rows import RowsDevice, open_rows
 from insitu.devices.serial import open_serial
+from insitu.devices.wasm import open_wasm
 
 from .terminal import Terminal
 
@@ -60,6 +61,7 @@ KINDS = {
     "rows": Kind(open_rows),
     "process": Kind(open_process),
     "serial": Kind(OnTerminal, ("serial",), "" if hasattr(os, "openpty") else "pseudo-terminals"),
+    "wasm": Kind(open_wasm, ("wasmtime", "ziglang")),
     "emulator": Kind(lambda program: open_emulator(program, BOARD), EMULATION),
     "qemu": Kind(lambda program: open_qemu(program, BOARD), EMULATION[1:], "qemu-system-arm"),
 }

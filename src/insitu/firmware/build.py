@@ -121,25 +121,38 @@ def firmware_sources(program: Program, port: str | Port,
                      model: Files | None = None) -> dict[str, Source]:  # fmt: skip
     """Object path -> its source text, and the generated files it may include; `model` are the program's own, if they
     are not all C."""
-    kernels = kernels_of(program)
-    model = {**(model or program.files), **emit_device(program), EVERYTHING: kernels_header(kernels), **extra}
-    texts = texts_of(model)
-    headers = {name: text for name, text in texts.items() if name.endswith(".h")}
-    found: dict[str, Source] = {
-        f"model/{name[:-2]}.o": (text, {**headers, **{n: model[n] for n in model if n not in texts and n in text}})
-        for name, text in texts.items() if name.endswith(".c")
-    }  # fmt: skip
-    found |= {f"kernels/{name}.o": hand_written(kernel_path(name)) for name in closure(kernels)}
-    own = (C_FOLDER / source for source in sources_of(program))
-    found |= {f"device/{path.stem}.o": hand_written(path, program) for path in own}
+    files = generated_files(program, extra, model)
+    found = program_sources(program, files)
     found["startup/startup.o"] = hand_written(C_FOLDER / startup)
-    found["startup/main.o"] = (main_source(program.prefix), headers)
+    found["startup/main.o"] = (main_source(program.prefix), _headers(files))
     found["port/port.o"] = port_source(port)
     if program.life and program.life.pages:
         found["port/flash.o"] = hand_written(C_FOLDER / flash_driver(port, program.life.pages))
     if isinstance(port, Port) and port.boot:
         found[BOOT] = ((C_FOLDER / port.boot).read_text(), {})
     return found
+
+
+def generated_files(program: Program, extra: Mapping[str, str], model: Files | None = None) -> Files:
+    """The program, its tables for the protocol, the prototypes of its kernels, and these."""
+    prototypes = {EVERYTHING: kernels_header(kernels_of(program))}
+    return {**(model or program.files), **emit_device(program), **prototypes, **extra}
+
+
+def _headers(files: Files) -> dict[str, str]:
+    return {name: text for name, text in texts_of(files).items() if name.endswith(".h")}
+
+
+def program_sources(program: Program, files: Files) -> dict[str, Source]:
+    """The same without startup and port: the generated files, the kernels, the protocol."""
+    texts, headers = texts_of(files), _headers(files)
+    found: dict[str, Source] = {
+        f"model/{name[:-2]}.o": (text, {**headers, **{n: files[n] for n in files if n not in texts and n in text}})
+        for name, text in texts.items() if name.endswith(".c")
+    }  # fmt: skip
+    found |= {f"kernels/{name}.o": hand_written(kernel_path(name)) for name in closure(kernels_of(program))}
+    own = (C_FOLDER / source for source in sources_of(program))
+    return found | {f"device/{path.stem}.o": hand_written(path, program) for path in own}
 
 
 def hand_written(path: Path, program: Program | None = None) -> tuple[str, dict[str, str]]:

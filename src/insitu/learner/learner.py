@@ -77,7 +77,8 @@ class Learner(Owner):
            timeout: float | None = None, baud: int | None = None, store: int | str | None = None,
            max_classes: int | None = None, rows: bool = False, store_rule: str | None = None,
            class_cost: float | None = None) -> Learner:  # fmt: skip
-        """The same learner on another device: "host", "emulator", "qemu", "process", "serial:PORT", or an open device.
+        """The same learner on another device: "host", "emulator", "qemu", "process", "wasm", "serial:PORT", or an
+        open device.
 
         It starts with everything learned here so far. If nothing was learned yet, the device keeps its own state: a
         board that has learned is not overwritten. Afterwards the two are independent.

@@ -1,4 +1,5 @@
-"""Where a board's program can run, by name: on an emulated core, in QEMU, as a process, or on the board itself.
+"""Where a board's program can run, by name: on an emulated core, in QEMU, as a process, as
+WebAssembly, or on the board itself.
 
 A program comes from a deployment in memory or from a written folder (`insitu compile -o`); both give the same devices.
 owner.py handles this machine without a line.
@@ -108,6 +109,12 @@ def _process(program: Program, port: str, patience: Patience) -> Device:
     return open_process(program, run_timeout=patience.timeout or RUN_TIMEOUT)
 
 
+def _wasm(program: Program, port: str, patience: Patience) -> Device:
+    from insitu.devices.wasm import open_wasm
+
+    return open_wasm(program, run_timeout=patience.timeout or RUN_TIMEOUT)
+
+
 def _serial(program: Program | Interface, port: str, patience: Patience) -> Device:
     from insitu.devices.serial import open_serial
 
@@ -142,7 +149,9 @@ def _folder_serial(manifest: Manifest, port: str, patience: Patience) -> Device:
 
 
 EMULATORS: dict[str, Callable[[Deployment, Patience], Device]] = {"emulator": _emulator, "qemu": _qemu}
-LINES: dict[str, Callable[[Program, str, Patience], Device]] = {"process": _process, "serial": _serial}
+LINES: dict[str, Callable[[Program, str, Patience], Device]] = {
+    "process": _process, "wasm": _wasm, "serial": _serial
+}  # fmt: skip
 IN_FOLDER: dict[str, Callable[[Manifest, str, Patience], Device]] = {
     "emulator": _folder_emulator, "qemu": _folder_qemu, "serial": _folder_serial
 }  # fmt: skip
