@@ -62,7 +62,7 @@ examples:
   insitu teach photos/                                          learn your photos, with nothing to choose
   insitu train model.tflite --data photos/ -o flowers.insitu    learn your photos, keep what was learned
   insitu predict flowers.insitu photo.jpg                       what is in this photo?
-  insitu export flowers.insitu -o flowers.tflite                for LiteRT, Core ML, ONNX or PyTorch
+  insitu export flowers.insitu -o flowers.tflite                for LiteRT, Core ML, ONNX, PyTorch, the web
   insitu compile flowers.insitu --board nrf52840 -o build       what was learned, in a board's firmware
   insitu run build --data x.npz                                 train with that firmware, on an emulated core
   insitu check model.onnx                                       can it be trained, and how much memory does that take?

@@ -9,7 +9,7 @@ from insitu.cli.output import show
 from insitu.cli.values import count, numbers, saved_file
 from insitu.exporters import FORMATS
 
-HELP = "write what was learned for LiteRT, Core ML, ONNX or PyTorch"
+HELP = "write what was learned for LiteRT, Core ML, ONNX, PyTorch or a web page"
 EXAMPLES = """\
   insitu export gesture.insitu -o gesture.tflite                      int8, for LiteRT on phones and boards
   insitu export gesture.insitu --precision float -o gesture.tflite    the same in float
@@ -18,6 +18,8 @@ EXAMPLES = """\
   insitu export gesture.insitu -o gesture.mlmodel                     an updatable Core ML model
   insitu export gesture.insitu -o gesture.onnx                        ONNX, equal to ours in every int8 value
   insitu export gesture.insitu -o gesture.onnx --form qdq             ONNX for toolchains that compile plain QDQ
+  insitu export gesture.insitu -o gesture.html                        a page that predicts and goes on learning
+  insitu export gesture.insitu -o gesture.mjs                         the same as a module for a page of your own
   insitu export gesture.insitu -o gesture.pt                          PyTorch: the weights of each layer
 """
 

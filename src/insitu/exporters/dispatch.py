@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Numbers = float | Sequence[float]
 PRECISIONS = (None, "int8", "float")
 GIVE_LOGITS = ("litert", "onnx", "torch")
+AS_THEY_ARE = ("torch", "web", "page")  # a module has no features in front, a page has the program's own
 UNTRAINED = "nothing was learned yet: this is the model as it was compiled"
 
 
@@ -70,7 +71,7 @@ def export(learner: Learner, path: str | Path, *, to: str | None = None, precisi
     check_target(target)
     writer = chosen.load()
     mean, std = _numbers(mean, "mean"), _positive(_numbers(std, "std"))
-    heard = chosen.name != "torch" and has_features(learner.graphs["predict"])  # a module has none in front
+    heard = chosen.name not in AS_THEY_ARE and has_features(learner.graphs["predict"])
     seen = samples_for(learner, data) if heard else data
     options = Options(precision, form, optional(batch, "batch", 1), seen, mean, std, module, probabilities or None)
     made = writer.write(learner, options)

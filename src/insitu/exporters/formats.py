@@ -47,6 +47,8 @@ ROWS = (
     Format("coreml-predict", ".mlmodel", "coreml_predict", "coremltools", "coreml", "a Core ML model for inference",
            ("data", "probabilities")),
     Format("onnx", ".onnx", "onnx", "onnx", "onnx", "an ONNX model", ("precision", "form", "data", "probabilities")),
+    Format("web", ".mjs", "web", "ziglang", "web", "a learner for web pages", ("data",)),
+    Format("page", ".html", "web_page", "ziglang", "web", "a page to try a learner", ("data",)),
     Format("torch", ".pt", "torch", "torch", "torch", "a PyTorch state dict", ("data", "module")),
 )  # fmt: skip
 FORMATS = {row.name: row for row in ROWS}

@@ -140,7 +140,7 @@ def _measured(learner: Learner, feed: Feed, known: Known) -> Known:
 def _rates_by(learner: Learner, feed: Feed, known: Known) -> Rates:
     """The rates that follow from these gains."""
     both = BODY_RATE in feed.device.state()
-    gains = Gains(max(known.head, _least(learner)), known.body if both else 0.0)
+    gains = Gains(max(known.head, least_gain(learner)), known.body if both else 0.0)
     rates = derived(gains, learner.recipe, _has_head(learner))
     rates = replace(rates.times(CAREFUL, CAREFUL), body=CAREFUL * (rates.body or 0.0) if both else None)
     return rates if resting_share(learner, feed.device) else rates.alone  # nothing is tried here
@@ -156,7 +156,7 @@ def _watched(learner: Learner, feed: Feed, rates: Rates) -> Watched | None:
     return Watched.of(excess, feed, learner.recipe.loss) if excess.times > FAR else None
 
 
-def _least(learner: Learner) -> float:
+def least_gain(learner: Learner) -> float:
     """The gain of a classifier's head is |f|^2 + 1. Samples that it is sure of move no weight, and would show none."""
     known = {v.name for v in _parameters(learner)}
     return 1.0 if f"{HEAD}.bias" in known and learner.recipe.loss == "cross_entropy" else 0.0
