@@ -21,6 +21,7 @@ from insitu.toolchain.sources import C_FOLDER
 from insitu.toolchain.zig import zig_command
 
 PORT = "device/ports/page.c"
+# vectors of 16 bytes: every browser of 2021 and later has them
 TARGET = ("-target", "wasm32-freestanding", "-msimd128")
 FLAGS = (
     "-std=c99", "-O3", "-ffreestanding", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=undefined",
@@ -36,20 +37,25 @@ def build_module(program: Program) -> bytes:
     if program.life:
         hint = either(shell="--on emulator", python='on("emulator"); or learner.keep()')
         raise DeviceError("a program that keeps samples needs a board's flash", hint=hint)
-    tools = _tools()
     files = generated_files(program, {"page_model.c": page_source(program.prefix)})
-    objects = compile_all({**program_sources(program, files), "port/port.o": hand_written(C_FOLDER / PORT)}, tools, ())
-    named = [part for name, path in objects.items() for part in (name, path.name)]
-    key = key_of(version(tools.command), *tools.command[1:], *tools.flags, *tools.link, *named)
-    return cached("module", key, ".wasm", lambda path: _link(objects, tools, path)).read_bytes()
+    sources = {**program_sources(program, files), "port/port.o": hand_written(C_FOLDER / PORT)}
+    return linked(compile_all(sources, tools(), ()), tools())
 
 
-def _tools() -> Tools:
+def tools() -> Tools:
+    """The compiler for WebAssembly."""
     if not zig_command():
         raise ToolError("no compiler for WebAssembly found", hint='pip install "insitu[toolchain]"')
     return Tools("zig", (*zig_command(), "cc", *TARGET), FLAGS, LINK)
 
 
-def _link(objects: Mapping[str, Path], tools: Tools, module: Path) -> None:
+def linked(objects: Mapping[str, Path], by: Tools) -> bytes:
+    """The module of these objects; cached, as the name of an object in the cache stands for its content."""
+    named = [part for name, path in objects.items() for part in (name, path.name)]
+    key = key_of(version(by.command), *by.command[1:], *by.flags, *by.link, *named)
+    return cached("module", key, ".wasm", lambda path: _link(objects, by, path)).read_bytes()
+
+
+def _link(objects: Mapping[str, Path], by: Tools, module: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        checked([*tools.command, *tools.flags, *tools.link, *map(str, objects.values()), "-o", str(module)], folder)
+        checked([*by.command, *by.flags, *by.link, *map(str, objects.values()), "-o", str(module)], folder)

@@ -5,6 +5,7 @@
  *                 registers; an M3 takes bits.h alone
  *   isa/helium/   Cortex-M55: vectors of integers; what is missing there is taken from dsp/
  *   isa/avx2/, isa/avx512/    x86
+ *   isa/v128/     WebAssembly
  *   isa/lanes/    loops over vectors of floats of any width; avx2/lanes.h and avx512/lanes.h say what such a vector is
  *
  * -DINSITU_SCALAR takes the plain C on any machine. A machine's own version is equal to it in every bit; only sums of
@@ -67,6 +68,13 @@
 #define INSITU_HELIUM 1
 #else
 #define INSITU_HELIUM 0
+#endif
+
+/* WebAssembly with vectors */
+#if defined(__wasm_simd128__) && !defined(INSITU_SCALAR)
+#define INSITU_V128 1
+#else
+#define INSITU_V128 0
 #endif
 
 #if defined(__AVX2__) && !defined(INSITU_SCALAR)

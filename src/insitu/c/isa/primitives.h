@@ -19,6 +19,8 @@
 #include "isa/avx512/primitives.h"
 #elif INSITU_AVX2_FLOATS
 #include "isa/avx2/primitives.h"
+#elif INSITU_V128
+#include "isa/v128/depthwise.h"
 #endif
 
 #ifndef dot_f32

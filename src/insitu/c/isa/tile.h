@@ -39,6 +39,8 @@ static inline void scalar_tile_s8(int8_t *y, uint8_t *mask, int32_t y_row, const
 #include "isa/avx512/tile.h"
 #elif INSITU_AVX2_FLOATS
 #include "isa/avx2/tile.h"
+#elif INSITU_V128
+#include "isa/v128/tile.h"
 #else
 #define plain_tile_s8 scalar_tile_s8
 #endif
