@@ -122,7 +122,15 @@ def nested():
     return keras.Sequential([keras.Input((5, 5, 2)), inner, L.Flatten(), L.Dense(2)])
 
 
+def augmented():
+    """Layers that vary photos in training and leave them as they are in prediction, three of them in a model."""
+    inner = keras.Sequential([L.RandomFlip("horizontal"), L.RandomRotation(0.1), L.RandomZoom(0.2)], name="vary")
+    layers = [inner, L.RandomContrast(0.3), L.RandomCrop(6, 5), L.GaussianNoise(0.1), L.Rescaling(1 / 255, offset=-1)]
+    return keras.Sequential([keras.Input((8, 7, 3)), *layers, L.Conv2D(2, 3)])
+
+
 MODELS = {
+    "augmented": augmented,
     "residual": residual,
     "two inputs": two_inputs,
     "nested": nested,

@@ -8,6 +8,7 @@ folds their constants.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def _net(model, keras) -> Any:
 
         def __init__(self, layer):
             super().__init__()
-            self.call = lambda *args, **kwargs: layer(*args, **kwargs)  # the layer itself would become a submodule
+            self.call = _predicting(layer)
             self.rate = layer.rate if type(layer) is keras.layers.Dropout else None
 
         def forward(self, *args, **kwargs):
@@ -112,7 +113,7 @@ def _net(model, keras) -> Any:
         def forward(self, *inputs):
             function = getattr(model, "_functional", None) or model
             if not hasattr(function, "_run_through_graph"):
-                return model(*inputs)
+                return _predicting(model)(*inputs)
             return function._run_through_graph(list(inputs), operation_fn=self.step)
 
         def step(self, operation):
@@ -120,6 +121,12 @@ def _net(model, keras) -> Any:
             return own.get(_key(operation.name), operation)
 
     return Net().eval()
+
+
+def _predicting(layer) -> Callable:
+    """Calls the layer as model.predict does: left to themselves, layers that augment would go on doing so."""
+    given = {"training": False} if layer._call_has_training_arg else {}
+    return lambda *args, **kwargs: layer(*args, **{**kwargs, **given})  # a layer itself would become a submodule
 
 
 def _key(name: str) -> str:
