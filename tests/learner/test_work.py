@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from torch import nn
 
+import insitu
 from insitu.errors import DataError
-from insitu.learner import trials, work
+from insitu.learner import settling, trials, work
 from insitu.learner.settle import LONGER
 from insitu.learner.trials import Trials
 from insitu.learner.work import LEAD, PROBES, allowed, measuring
+from insitu.training.train import Recipe
 
 from ..learners import data, learner, state_of
 
@@ -78,3 +82,14 @@ def test_gains_are_measured_with_fewer_samples_if_an_update_takes_long():
 def test_an_effort_that_is_no_number_is_an_error(made, effort):
     with pytest.raises(DataError, match="effort must be a number"):
         made.fit(*data(8), effort=effort)
+
+
+def test_a_batch_taken_at_once_counts_as_its_samples():
+    """Batch norms that learn their statistics see eight samples in a call: that is no more work per sample."""
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
+    x = np.zeros((1, 1, 8, 8), np.float32)
+    one, eight = (
+        settling._step_macs(insitu.compile(net, data=x, precision="float", scheme="full", batch=batch).device)
+        for batch in (1, 8)
+    )
+    assert one / 2 < eight < 2 * one

@@ -72,10 +72,10 @@ def _deeper(learner: Learner) -> bool:
 
 
 def _step_macs(device: Device) -> int:
-    """The multiply-adds of one update on this machine."""
+    """The multiply-adds of one sample's share of an update on this machine; some programs take a batch at once."""
     assert isinstance(device, HostDevice)
-    nodes = device.program.plans[method_of(device.verbs).verb].graph.nodes
-    return sum(map(macs, nodes))
+    method = method_of(device.verbs)
+    return sum(map(macs, device.program.plans[method.verb].graph.nodes)) // method.samples
 
 
 def _beside(learner: Learner, feed: Feed, data: Samples) -> Feed:
