@@ -12,7 +12,6 @@ from insitu.learner import settling, trials, work
 from insitu.learner.settle import LONGER
 from insitu.learner.trials import Trials
 from insitu.learner.work import LEAD, PROBES, allowed, measuring
-from insitu.training.train import Recipe
 
 from ..learners import data, learner, state_of
 

@@ -22,6 +22,7 @@ from insitu.pipeline.network import (
     OWN,
     check_arithmetic,
     example_of,
+    has_statistics,
     load,
     new_head,
     rounded,
@@ -113,6 +114,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     settings = replace(settings, recipe=usual_clip(settings.recipe, untrained))
     settings, scheme = as_compiled(settings, scheme, untrained, limits, head_alone(store, max_classes))
     wish = wish_of(scheme, untrained, head_alone(store, max_classes))
+    norms = has_statistics(g)
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, wish.schemes[0], settings.batch))
     known = samples and matched(samples, chosen.names)
@@ -123,7 +125,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     say("5-scheme", made.parts.scheme)
     say("6-training", made.graphs)
     first = (*settings.notes, without, chosen.note, prototypes_note(head_init))
-    notes = say_notes(first, g, precision, wish, made)
+    notes = say_notes(first, g, precision, wish, made, norms and not has_statistics(g))
     deployed = made.deployed and replace(made.deployed, chosen=chosen_by(scheme))
     learner = Learner(made.graphs, parts=made.parts, notes=notes, deployed=deployed)
     if dump:

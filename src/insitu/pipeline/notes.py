@@ -12,13 +12,16 @@ from insitu.training.head import HEAD
 from insitu.training.train import Recipe
 
 PROTOTYPES = "prototypes"
-UNTRAINED = "the weights are random initial ones, so int8 gets room for them to grow"
+UNTRAINED = "the weights are random initial ones"
+ROOM = "so int8 gets room for them to grow"
+FIRST = "the batch norms keep their first statistics, 0 and 1"
 
 
-def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, made: Chosen) -> tuple[str, ...]:
-    """All notes, the most general first; those about what nobody asked for are said."""
+def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, made: Chosen,
+              folded: bool = False) -> tuple[str, ...]:  # fmt: skip
+    """All notes, the most general first; those about what nobody asked for are said. folded: had it batch norms?"""
     whole = wish.untrained and wish.schemes != (HEAD,)
-    random = _untrained_note(precision, made.parts.recipe) if whole else ""
+    random = _untrained_note(precision, made.parts.recipe, folded) if whole else ""
     said = [*first, random, _scheme_note(wish.schemes, made.parts.scheme.name), _other_outputs(graph)]
     for note in filter(None, said):
         colour.say(f"note: {note}")
@@ -32,13 +35,18 @@ def prototypes_note(head_init: str | None) -> str:
     return f"the head was made of these samples: to fit the same ones, {option(head_init='zero')} learns more"
 
 
-def _untrained_note(precision: str, recipe: Recipe) -> str:
-    """What to say of random weights: what int8 does about them, and what learns more from them."""
+def _untrained_note(precision: str, recipe: Recipe, folded: bool) -> str:
+    """What to say of random weights: what int8 does about them, and what learns more from them. Statistics are those of
+    a batch: where batch norms were folded, they stay what nothing was measured for."""
     own = {"loss": recipe.loss} if recipe.loss != Recipe().loss else {}
+    batch = {"batch": 8} if folded else {}
+    slow = recipe.loss == "mse" and recipe.optimizer == "sgd"
     if precision == "int8":
-        return f"{UNTRAINED}; {option(precision='float', **own, optimizer='adam')} may learn more"
-    if recipe.loss == "mse" and recipe.optimizer == "sgd":
-        return f"the weights are random initial ones; {option(**own, optimizer='adam')} may learn more"
+        what = f"{UNTRAINED}, {ROOM}, and {FIRST}" if folded else f"{UNTRAINED}, {ROOM}"
+        return f"{what}; {option(precision='float', **batch, **own, optimizer='adam')} may learn more"
+    if folded or slow:
+        what = f"{UNTRAINED}, and {FIRST}" if folded else UNTRAINED
+        return f"{what}; {option(**batch, **own, optimizer='adam')} may learn more"
     return ""
 
 
