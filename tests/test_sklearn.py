@@ -1,4 +1,4 @@
-"""DeviceClassifier against scikit-learn's own checks, and inside its tools."""
+"""DeviceClassifier and DeviceRegressor against scikit-learn's own checks, and inside its tools."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_iris, load_wine, make_classification
-from sklearn.linear_model import SGDClassifier
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.datasets import load_iris, load_wine, make_classification, make_friedman1
+from sklearn.linear_model import RidgeCV, SGDClassifier
+from sklearn.metrics import balanced_accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from torch import nn
 
-from insitu.sklearn import DeviceClassifier
+from insitu.sklearn import DeviceClassifier, DeviceRegressor
 from insitu.sklearn.weights import repetitions
 
 
-def test_scikit_learns_own_checks_pass():
+@pytest.mark.parametrize(
+    "estimator", [DeviceClassifier(epochs=30), DeviceRegressor(epochs=4)], ids=["classes", "quantities"]
+)
+def test_scikit_learns_own_checks_pass(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about checks that do not apply
-        done = check_estimator(DeviceClassifier(epochs=30), on_fail=None)
+        done = check_estimator(estimator, on_fail=None)
     failed = {row["check_name"]: str(row["exception"])[:200] for row in done if row["status"] == "failed"}
     assert not failed and sum(row["status"] == "passed" for row in done) > 30
 
@@ -129,3 +132,32 @@ def test_a_scheme_without_a_model_is_refused_where_it_would_say_nothing():
     for scheme in ("last:1", "fulll"):
         with pytest.raises(ValueError, match=f"scheme='{scheme}' is for a model; without one"):
             DeviceClassifier(scheme=scheme).fit(x, y)
+
+
+def test_a_regressor_learns_a_quantity_or_several_whatever_their_units(capsys):
+    x, y = make_friedman1(300, noise=1.0, random_state=0)
+    line = cross_val_score(RidgeCV(), x, y, cv=2).mean()
+    assert cross_val_score(make_pipeline(StandardScaler(), DeviceRegressor()), x, y, cv=2).mean() > line + 0.05
+    both = np.stack([y, 1e4 * x[:, 3] - 5], 1)
+    made = DeviceRegressor().fit(x[:200], both[:200])
+    assert made.predict(x[:7]).shape == (7, 2)
+    assert np.min(r2_score(both[200:], made.predict(x[200:]), multioutput="raw_values")) > 0.8
+    assert "optimizer" not in capsys.readouterr().err  # nobody can choose it
+
+
+def test_weights_of_quantities_repeat_samples():
+    x, y = make_friedman1(60, random_state=0)
+    times = np.random.default_rng(0).integers(0, 4, 60)
+    weighted = DeviceRegressor(epochs=2).fit(x, y, sample_weight=times)
+    repeated = DeviceRegressor(epochs=2).fit(x.repeat(times, 0), y.repeat(times))
+    np.testing.assert_array_equal(weighted.predict(x), repeated.predict(x))
+
+
+@pytest.mark.parametrize("precision", ["float", "int8"])
+def test_a_regressor_trains_a_torch_module_of_the_users(precision):
+    x, y = make_friedman1(300, random_state=0)
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(10, 24), nn.ReLU(), nn.Linear(24, 1)).eval()
+    made = DeviceRegressor(module, precision=precision, scheme="full").fit(x, y)
+    assert made.score(x, y) > 0.8 and made.predict(x).shape == (300,)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(made)).predict(x), made.predict(x))

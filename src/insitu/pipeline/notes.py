@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from insitu.graph import Graph
 from insitu.pipeline.choosing import Chosen, Wish
 from insitu.terminal import colour
-from insitu.terminal.wording import option
+from insitu.terminal.wording import Caller, option
 from insitu.training.head import HEAD
 from insitu.training.train import Recipe
 
@@ -21,7 +21,7 @@ def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, ma
               folded: bool = False) -> tuple[str, ...]:  # fmt: skip
     """All notes, the most general first; those about what nobody asked for are said. folded: had it batch norms?"""
     whole = wish.untrained and wish.schemes != (HEAD,)
-    random = _untrained_note(precision, made.parts.recipe, folded) if whole else ""
+    random = _untrained_note(precision, made.parts.recipe, folded) if whole and not Caller.teaches else ""
     said = [*first, random, _scheme_note(wish.schemes, made.parts.scheme.name), _other_outputs(graph)]
     for note in filter(None, said):
         colour.say(f"note: {note}")

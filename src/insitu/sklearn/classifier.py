@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,14 +13,13 @@ from insitu.learner import Learner
 from insitu.learner.classify import probabilities
 from insitu.pipeline import compile
 from insitu.pipeline.network import example_of
+from insitu.sklearn.estimator import Estimator
 from insitu.sklearn.table import BATCH, RATE, UPDATES, table_network
 from insitu.sklearn.weights import in_order, repetitions, weights_of
 from insitu.training.train import Recipe
 
-OF_ITS_OWN = ("head", "full")  # the default, which is for models, and what is done
 
-
-class DeviceClassifier(ClassifierMixin, BaseEstimator):
+class DeviceClassifier(ClassifierMixin, Estimator):
     """Learns with the generated C of a model; without a model, with a small network for tables.
 
     model       a model for `insitu.compile`; None: its own network, trained in full
@@ -38,8 +35,9 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
     def __init__(self, model=None, *, scheme: str = "head", precision: str = "float", hidden: tuple[int, ...] = (32,),
                  epochs: int | None = None, rate: float | None = None, random_state=None,
                  class_weight=None):  # fmt: skip
-        self.model, self.scheme, self.precision, self.hidden = model, scheme, precision, hidden
-        self.epochs, self.rate, self.random_state, self.class_weight = epochs, rate, random_state, class_weight
+        super().__init__(model, scheme=scheme, random_state=random_state)
+        self.precision, self.hidden = precision, hidden
+        self.epochs, self.rate, self.class_weight = epochs, rate, class_weight
 
     def fit(self, X, y, sample_weight=None) -> DeviceClassifier:
         """Learn from these samples, from the start."""
@@ -98,17 +96,10 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         return np.asarray(X), np.asarray(y)
 
-    def _validated(self, X, reset: bool) -> np.ndarray:
-        return np.asarray(validate_data(self, X, reset=reset, **self._wanted()))
-
-    def _wanted(self) -> dict:
-        return {"dtype": np.float32, "allow_nd": self.model is not None}
-
     def _compiled(self, X: np.ndarray) -> Learner:
         count, seed = len(self.classes_), self._seed()
         if self.model is None:
-            if self.scheme not in OF_ITS_OWN:
-                raise ValueError(f"scheme={self.scheme!r} is for a model; without one, its own network learns in full")
+            self._own_scheme()
             graph = table_network(X, self.hidden, count, seed)
             return compile(graph, precision="float", scheme="full", batch=BATCH, recipe=Recipe(optimizer="adam"))
         data = X if self.precision == "int8" else None
@@ -123,10 +114,3 @@ class DeviceClassifier(ClassifierMixin, BaseEstimator):
             updates = ceil(len(X) / BATCH)
             given = {"epochs": given["epochs"] or min(max(ceil(UPDATES / updates), 5), 200), "rate": self.rate or RATE}
         self.learner_.fit(X, labels, seed=self._seed(), **{k: v for k, v in given.items() if v is not None})
-
-    def _seed(self) -> int:
-        return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(1 << 30))
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        return replace(tags, input_tags=replace(tags.input_tags, three_d_array=self.model is not None))

@@ -4,7 +4,7 @@
     option(rows=True)                      --rows                        or   recipe=Recipe(rows=True)
     either(shell="...", python="...")      a sentence that is different altogether
     layer_words("0")                       layer "0"
-    Caller.teaches                         is the reader at `teach`, which chooses schemes and rates itself?
+    Caller.teaches                         is a network of our own trained, whose settings nobody can choose?
 
 Errors and notes are worded when they are made. Whoever makes them does not know the caller: the command line says once
 that it is the one (`in_shell`), and everybody else is a Python program.
@@ -44,7 +44,7 @@ def in_shell(yes: bool = True) -> Iterator[None]:
 
 @contextmanager
 def in_lesson() -> Iterator[None]:
-    """Within this block, `teach` trains: nobody can choose a scheme or a rate."""
+    """Within this block a network of our own is trained: nobody can choose a scheme, an optimizer or a rate."""
     before, Caller.teaches = Caller.teaches, True
     try:
         yield
