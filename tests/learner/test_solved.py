@@ -48,6 +48,18 @@ def test_it_is_the_ridge_regression_that_is_best_when_samples_are_left_out(count
         assert fits[same[0]].intercept_ == pytest.approx(bias[k], rel=1e-4)
 
 
+@pytest.mark.parametrize("count", [39, 40, 41, 42])
+def test_as_many_features_as_samples_are_not_learned_by_heart(count):
+    """Weights that pass through all samples would have no error: that says nothing of what they predict."""
+    rng = np.random.default_rng(1)
+    x, w = rng.normal(size=(count + 500, 8)), rng.normal(size=(8, 1))
+    features = np.hstack([np.maximum(x @ rng.normal(size=(8, 32)), 0), x])
+    y = x @ w + 0.3 * rng.normal(size=(len(x), 1))
+    weight, bias = solve(features[:count], y[:count], np.zeros((1, 40)), np.zeros(1))
+    error = np.square(features[count:] @ weight.T + bias - y[count:]).mean()
+    assert error < 0.3 * y[count:].var()
+
+
 def test_weights_that_were_right_in_another_unit_are_a_good_start():
     x, w, y = table(212, 24)
     weight, bias = solve(x[:12], y[:12], 7 * w, np.zeros(2))

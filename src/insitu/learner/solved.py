@@ -25,7 +25,7 @@ HOLDS = 10.0 ** np.array([12, *range(4, -8, -1)])  # of the features' mean squar
 ALIKE, OTHER = 0.99, 0.95  # of an error: what less hold must reach, and what weights held to the old ones must
 LEAST = 4  # samples
 MOST = 10_000  # samples: more do not change the result by much, and take long
-SURELY = 1e-3  # of a sample's error must be left when it is left out: below, its prediction says nothing
+SURELY = 1e-9  # of its own error that a sample must leave: below, rounding is all that its error left out would show
 
 State = Mapping[str, np.ndarray]
 
@@ -154,7 +154,14 @@ def _held(svd: tuple, y: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.
     for hold in HOLDS * max(float(squares.mean()), 1e-30):
         part = squares / (squares + hold)
         own = known + (np.square(u) @ part)[:, None]  # the share of its own error that each sample removes
-        cost = np.square((y - u @ (part[:, None] * inner)) / np.maximum(1 - own, SURELY)).mean(0)
+        cost = _left_out(y - u @ (part[:, None] * inner), 1 - own)
         better = cost < ALIKE * best
         share, best = np.where(better, (s / (squares + hold))[:, None], share), np.where(better, cost, best)
     return (v.T @ (share * inner)).T, best
+
+
+def _left_out(error: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """For each output the mean squared error of samples left out, from their errors and the shares that they leave of
+    them. Weights that pass through a sample leave nothing: it cannot tell them from others, so they are not chosen."""
+    told = (left > SURELY).all(0)
+    return np.where(told, np.square(error / np.where(left > SURELY, left, 1.0)).mean(0), np.inf)
