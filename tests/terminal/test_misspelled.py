@@ -25,7 +25,7 @@ WRONG = {
     "load": (lambda: insitu.load(net(), exmple=1), "load: .*did you mean example"),
     "open": (lambda: insitu.open(sorce="x"), "open: .*did you mean source"),
     "fit": (lambda: learner().fit([[0] * 4], [0], epoch=3), "Learner.fit: .*did you mean epochs"),
-    "keras": (lambda: learner().fit([[0] * 4], [0], validation_data=()), "Learner.fit: .*validation_data .here: valid"),
+    "keras": (lambda: learner().fit([[0] * 4], [0], validation_data=()), "Learner.fit: .*validation_data .here: test"),
     "export": (lambda: learner().export("x.onnx", precison="float"), "export: .*did you mean precision"),
 }
 

@@ -16,10 +16,11 @@ from insitu.errors import ArgumentError
 from insitu.terminal.wording import meant
 
 # arguments of other libraries: what they are called here, and what takes their place
-HERE = {"learning_rate": "rate", "lr": "rate", "validation_data": "validation", "num_epochs": "epochs"}
+HERE = {"learning_rate": "rate", "lr": "rate", "validation_data": "test", "num_epochs": "epochs"}
 INSTEAD = {
     "class_weight": "give the samples of a rare class more often",
     "sample_weight": "give a sample that counts more several times",
+    "validation_data": "test=(x, y) only measures these samples, as Keras does; validation=(x, y) also chooses by them",
 }
 
 Public = TypeVar("Public", bound=Callable[..., Any])
