@@ -23,6 +23,8 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeErro
 """What reading a damaged archive of arrays can raise."""
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 SPECIAL = "it is a device, pipe or socket"
+SYSTEMS_OWN = ("__macosx", "@eadir", "$recycle.bin", "system volume information", "thumbs.db", "desktop.ini")
+"""What macOS, Windows and network drives put beside a user's files, also into archives, without a dot in its name."""
 
 
 def write_whole(path: str | Path, data: bytes) -> Path:
@@ -192,5 +194,11 @@ def files_in(folder: str | Path, suffixes: Collection[str] = ()) -> list[Path]:
     return sorted(p for p in found if not suffixes or p.suffix.lower() in suffixes)
 
 
+def subfolders(folder: str | Path) -> list[Path]:
+    """The folders in a folder that are not hidden, in the order of their names."""
+    return sorted(p for p in Path(folder).iterdir() if p.is_dir() and not _hidden(Path(p.name)))
+
+
 def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+    """Is it hidden, or in a folder that is? Other systems' own files count as hidden."""
+    return any(part.startswith(".") or part.lower() in SYSTEMS_OWN for part in path.parts)

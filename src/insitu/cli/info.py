@@ -94,12 +94,13 @@ def of_data(path: Path) -> dict:
     """What could be learned from a folder, by its files alone."""
     from collections import Counter
 
+    from insitu.data.class_folders import class_folders
     from insitu.data.images import IMAGES
     from insitu.errors import DataError
     from insitu.files import files_in
 
     kinds = {**dict.fromkeys(IMAGES, "photos"), ".wav": "sounds", ".csv": "recordings"}
-    found = {p.name: files_in(p, kinds) for p in sorted(path.iterdir()) if p.is_dir()}
+    found = {p.name: files_in(p, kinds) for p in class_folders(path)}
     loose = [f for f in path.iterdir() if f.suffix.lower() in kinds]
     groups = {name: files for name, files in found.items() if files} or {"": loose}
     counts = Counter(kinds[f.suffix.lower()] for files in groups.values() for f in files)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from insitu.data.class_folders import class_folders
 from insitu.data.damaged import read_each
 from insitu.data.images import IMAGES, layout, read_image
 from insitu.data.labels import numbered
@@ -164,7 +165,7 @@ def _csv(path: Path, graph: Graph, how: Reading) -> Samples:
 def _folder(path: Path, graph: Graph, how: Reading) -> Samples:
     """One subfolder per class, in the order of their names; or only images (or .wav files), without labels."""
     value, camera = _only(graph, path), source_of(graph).camera
-    classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+    classes = class_folders(path)
     groups = [files_in(folder, IMAGES) for folder in classes or [path]]
     files = [file for group in groups for file in group]
     for suffix, word in CUT.items() if not files else ():

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from insitu.data.class_folders import class_folders
 from insitu.data.images import IMAGES
 from insitu.data.left_out import left_out, uncounted
 from insitu.data.tables import LABEL_HEADINGS, Table, read_table, without_gaps
@@ -94,7 +95,7 @@ def _chosen(material: Material, share: float, seed: int, before: Lesson | None) 
 
 
 def _folder(path: Path, before: Lesson | None) -> Material:
-    groups = {p: files_in(p, KINDS) for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith(".")}
+    groups = {p: files_in(p, KINDS) for p in class_folders(path)}
     kinds = Counter(KINDS[f.suffix.lower()] for files in groups.values() for f in files)
     if not kinds:
         raise DataError("has no subfolders with photos, sounds or recordings", where=str(path), hint=NEEDED)
