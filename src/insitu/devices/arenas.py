@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from insitu.devices.forked import each_process
+
 ARENA_ALIGN = 64
 Made = TypeVar("Made")
 Job = Callable[[np.ndarray], Made]  # takes the arena it may use
@@ -32,7 +34,12 @@ class Arenas:
         self.bytes: int = bytes
         self.first: Arena = Arena(bytes)
         self._all, self._free = [self.first], [self.first]
+        each_process(self, Arenas._unlocked)
+
+    def _unlocked(self) -> None:
         self._door = Lock()  # held while the state changes: readers who come later cannot delay a change
+        for arena in self._all:
+            arena.lock = Lock()
 
     def share(self, job: Job[Made]) -> Made:
         """Run a job that does not change the state, side by side with others of its kind."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from insitu.devices.forked import each_process
 from insitu.graph import Graph
 from insitu.ops.dropout import count_up
 
@@ -47,11 +48,15 @@ class Crew:
         kinds = {name: _kind(graph, name) for name in graph.updates}
         self.threads: int = threads if None not in kinds.values() else 1
         self.slots: list[HostDevice] = [device.twin() for _ in range(SLOTS * self.threads)] if self.threads > 1 else []
-        self.pool: ThreadPoolExecutor | None = ThreadPoolExecutor(self.threads) if self.slots else None
+        self.pool: ThreadPoolExecutor | None
+        each_process(self, Crew._begin)
         self.call: Callable[..., None] = device.bound("accumulate")
         self.calls: list[Callable[..., None]] = [slot.bound("accumulate") for slot in self.slots]
         self.total: State = State(device, kinds)
         self.parts: list[State] = [State(slot, kinds) for slot in self.slots]
+
+    def _begin(self) -> None:
+        self.pool = ThreadPoolExecutor(self.threads) if self.slots else None
 
     def accumulate(self, arguments: Sequence[tuple[Any, ...]]) -> None:
         """Add the gradients of one call after the other, each with these arguments."""

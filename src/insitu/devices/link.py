@@ -19,6 +19,7 @@ from insitu.codegen.state import brought_up, check_saved
 from insitu.devices.agree import differences
 from insitu.devices.device import Counter, Trained, Updates, Verbs, train_by_calls
 from insitu.devices.faults import Fault, fault_error
+from insitu.devices.forked import each_process
 from insitu.devices.host import fit, rounds_of, zip_inputs
 from insitu.devices.requests import Channel, Link
 from insitu.errors import DataError, DeviceError
@@ -48,11 +49,15 @@ class LinkDevice:
                  run_timeout: float = RUN_TIMEOUT, tries: int = 5):  # fmt: skip
         self.interface = program if isinstance(program, Interface) else interface_of(program)
         self.program = program
-        self.channel, self.run_timeout, self.lock = channel, run_timeout, RLock()
+        self.channel, self.run_timeout = channel, run_timeout
+        each_process(self, LinkDevice._unlocked)
         self.link = Link(channel, timeout, tries, self.faulted)
         self.class_names: tuple[str, ...] | None = None  # what a living program calls its classes now (living.py)
         self._numbers = {verb: number for number, verb in enumerate(self.interface.verbs)}
         self._info = self._agree(self._description())
+
+    def _unlocked(self) -> None:
+        self.lock = RLock()
 
     def __enter__(self) -> LinkDevice:
         return self

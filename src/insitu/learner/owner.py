@@ -16,6 +16,7 @@ from insitu.codegen import Program, emit_program
 from insitu.data import Samples
 from insitu.deploy import Deployment, starting_from
 from insitu.devices.device import Device
+from insitu.devices.forked import each_process
 from insitu.devices.host import HostDevice
 from insitu.errors import GraphError
 from insitu.graph import Graph, Value
@@ -61,9 +62,12 @@ class Owner:
         self.taught: bool = False  # had it learned something before it got this program?
         self._life: insitu.Life | insitu.BoardLife | None = None  # the samples it keeps
         self._numbered = False  # was it said what numbers mean as labels?
-        self._changing, self._opening = RLock(), RLock()
+        each_process(self, Owner._unlocked)
         self._take(graphs, dict(plans) if plans else None, self.site.device)
         self.classes: int = classes if classes is not None else self.graphs["predict"].outputs[0].shape[-1]
+
+    def _unlocked(self) -> None:
+        self._changing, self._opening = RLock(), RLock()
 
     def _take(self, graphs: Mapping[str, Graph], plans: dict[str, Plan] | None, device: Device | None) -> None:
         """From now on this is the program. Without a device, one on this machine is opened on first use."""
