@@ -3,12 +3,13 @@
 import signal
 import sys
 
-from insitu.terminal.starting import INTERRUPTED, begin, end_now
+from insitu.terminal.starting import INTERRUPTED, begin, end_now, open_streams
 
 
 def main() -> int:
     """Run one verb and return the exit status. While verbs are imported, nothing has begun: Ctrl-C ends it at once."""
     begin()
+    open_streams()
     from insitu import cli
 
     try:

@@ -33,7 +33,7 @@ from insitu.cli import (
     zoo,
 )
 from insitu.errors import Error, LearningWarning
-from insitu.terminal.colour import error_text
+from insitu.terminal.colour import error_text, tell
 from insitu.terminal.progress import speaking
 from insitu.terminal.wording import in_shell, meant
 
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
             warnings.simplefilter("ignore", LearningWarning)  # the verbs say it in their own way
             return arguments.run(arguments)
     except Error as e:
-        print(error_text(f"{type(e).__name__}: {e}", sys.stderr), file=sys.stderr)
+        tell(error_text(f"{type(e).__name__}: {e}", sys.stderr))
         return 1
     except KeyboardInterrupt:
         return 130

@@ -9,14 +9,20 @@ from contextlib import contextmanager
 
 from insitu.cli.values import count, names, pixels
 from insitu.data import Samples, as_samples
-from insitu.errors import DataError
+from insitu.errors import DataError, Error
 from insitu.graph import Graph
-from insitu.terminal.colour import say
+from insitu.terminal.colour import is_terminal, say
 
 
 def show(arguments, text: str, data) -> None:
     """Print the result of a verb: `data` with --json, else `text`."""
-    print(json.dumps(_plain(data), indent=2, allow_nan=False) if arguments.json else text)
+    words = json.dumps(_plain(data), indent=2, allow_nan=False) if arguments.json else text
+    try:
+        print(words, flush=True)
+    except BrokenPipeError:  # its reader has seen enough
+        raise
+    except OSError as e:
+        raise Error(f"the result cannot be printed: {e.strerror}", hint="print it where there is space") from e
 
 
 def _plain(data):
@@ -31,7 +37,7 @@ def _plain(data):
 @contextmanager
 def progress(label: str):
     """Yields `report(done, total)`: a bar on stderr if that is a terminal, else a no-op."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield lambda done, total=None: None
         return
     from rich.console import Console

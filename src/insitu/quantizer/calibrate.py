@@ -24,6 +24,7 @@ from insitu.graph import Graph, Value, evaluate
 from insitu.graph.check import FLOATS
 from insitu.quantizer.fold import fold
 from insitu.quantizer.histogram import Histogram
+from insitu.terminal.colour import is_terminal
 from insitu.terminal.wording import one_each
 
 RUNS, MEMORY = (
@@ -261,7 +262,7 @@ def _reporting(progress: Progress | None, total: int | None):
     """A function of the number of batches done: the caller's, a bar on a terminal, or a no-op."""
     if progress is not None:
         yield lambda done: progress(done, total)
-    elif sys.stderr.isatty():
+    elif is_terminal(sys.stderr):
         from rich.console import Console
         from rich.progress import Progress as Bar
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
+from insitu.terminal.colour import is_terminal
 from insitu.terminal.lines import LINE_SECONDS, Lines
 from insitu.terminal.notebook import Cell, in_notebook
 
@@ -40,7 +41,7 @@ def bar(report: Report | None = None) -> Iterator[Report]:
     """Yields `report(words, done, total)`: the caller's own, a bar on a terminal or in a notebook, lines, or none."""
     if report is not None or Shown.report is not None:
         yield report or Shown.report or _nothing
-    elif sys.stderr.isatty():
+    elif is_terminal(sys.stderr):
         with _drawn() as shown, _current(shown):
             yield shown
     elif in_notebook():
@@ -95,7 +96,7 @@ def stage(words: str, after: float = SLOW) -> Iterator[None]:
     if Shown.report is not None:
         Shown.report(words, 0, 0)
         yield
-    elif sys.stderr.isatty():
+    elif is_terminal(sys.stderr):
         with _status(words, after):
             yield
     elif in_notebook():

@@ -22,6 +22,14 @@ def is_command() -> bool:
     return own == "insitu" or (name == "-m" and "insitu" in given[1:3])
 
 
+def open_streams() -> None:
+    """A daemon may start without stdin, stdout and stderr. Without this, the first files that are opened would get
+    their numbers, and whatever is printed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 # as long as the process
+
+
 def begin() -> None:
     """From here on Ctrl-C ends the process, if it would raise KeyboardInterrupt: nohup ignores it."""
     if SIGNALS.getsignal(SIGNALS.SIGINT) is SIGNALS.default_int_handler:
