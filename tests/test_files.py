@@ -19,7 +19,7 @@ import insitu
 from insitu.data import read_samples
 from insitu.errors import DataError, Error, GraphError, ModelError
 from insitu.files import cache_folder, check_arrays, check_target, read_array, replacing, write_whole
-from insitu.graph import parse
+from insitu.graph import build, f32, parse
 from insitu.graph.file import is_learner, read, save
 from insitu.importers.survey import survey
 from insitu.learner.given import read_state
@@ -263,3 +263,14 @@ def test_an_empty_cache_variable_counts_as_none(monkeypatch, tmp_path):
     monkeypatch.setenv("INSITU_CACHE", "")
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     assert cache_folder().is_relative_to(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "zero\0byte"])
+def test_a_name_that_no_file_can_have_is_an_error_of_ours(name, tmp_path):
+    with build("net") as b:
+        graph = b.graph(b.input("x", f32(1, 3)))
+    for use in (insitu.open, insitu.load, read_state, lambda path: read_samples(path, graph)):
+        with pytest.raises(insitu.Error, match="cannot be read: "):
+            use(tmp_path / f"{name}.insitu")
+    with pytest.raises(DataError, match="cannot be written: "):
+        write_whole(tmp_path / f"{name}.insitu", b"")

@@ -105,8 +105,12 @@ def check_target(path: str | Path) -> Path:
 
     A device, a pipe or a socket is never replaced by a file.
     """
-    target = Path(os.path.realpath(path))
-    if problem := _problem(target) if str(path) else "a file needs a name":
+    try:
+        target = Path(os.path.realpath(path))
+        problem = _problem(target) if str(path) else "a file needs a name"
+    except (OSError, ValueError) as e:  # a name that no file can have: too long, or with a zero byte
+        problem = getattr(e, "strerror", None) or str(e)
+    if problem:
         raise DataError(f"cannot be written: {problem}", where=str(path))
     return target
 
@@ -124,8 +128,15 @@ def _problem(target: Path) -> str:
 
 
 def check_source(path: str | Path) -> None:
-    """A DataError if reading this path could wait forever: nobody need ever write into a pipe."""
-    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+    """A DataError if no file can have this path, or if reading it could wait forever: nobody need ever write into a
+    pipe."""
+    try:
+        kind = Path(path).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return  # whoever reads it says so
+    except (OSError, ValueError) as e:  # a name that no file can have
+        raise DataError(f"cannot be read: {getattr(e, 'strerror', None) or e}", where=f"{str(path)[:60]!r}") from e
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
         raise DataError(f"cannot be read: {SPECIAL}", where=str(path))
 
 

@@ -14,6 +14,7 @@ from insitu.errors import DataError
 from insitu.graph import build, parse
 from insitu.graph.classes import checked, named
 from insitu.graph.types import f32
+from insitu.learner.given import given_samples, one_or_more
 
 WORDS = ["wave", "rest", "wave", "tap"]
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -108,3 +109,20 @@ def test_labels_with_many_different_values_are_told_how_quantities_are_learned()
     with pytest.raises(DataError) as few:
         check_labels(Samples((x,), np.arange(100) % 8), 3)
     assert "mse" not in few.value.hint
+
+
+@pytest.mark.parametrize("wrong", [2, -1, 255])
+def test_a_number_that_the_names_of_an_npz_do_not_name_is_refused(wrong, tmp_path):
+    """A negative one would count from the last name."""
+    np.savez(tmp_path / "a.npz", x=X, y=np.array([0, 1, 0, wrong]), class_names=np.array(["rest", "wave"]))
+    with pytest.raises(DataError, match=rf"a\.npz: labels are .*{wrong}.*names for 0\.\.1: rest, wave"):
+        as_samples(tmp_path / "a.npz", rows())
+
+
+def test_ragged_labels_and_samples_are_refused():
+    ragged = [[1, 2], [1], [2, 1], [3]]
+    for x, y in ((X, ragged), (ragged, [0, 1, 0, 1])):
+        with pytest.raises(DataError, match="differ in shape"):
+            given_samples(rows(), "cross_entropy", x, y)
+    with pytest.raises(DataError, match="differ in shape"):
+        one_or_more(ragged, [0, 1, 0, 1], rows(), "mse")

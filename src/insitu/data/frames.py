@@ -35,7 +35,7 @@ def by_name(frame: Any, known: tuple[str, ...], learned: bool = True) -> tuple[A
     """
     names = of_columns(frame.columns)
     if not names:
-        return frame, ()
+        return _numbers(frame), ()
     worded = words_of_frame(frame, known)
     if worded is not None and not learned and not known:
         raise DataError(
@@ -47,4 +47,21 @@ def by_name(frame: Any, known: tuple[str, ...], learned: bool = True) -> tuple[A
     if missing is not None:
         hint = f"its columns are {', '.join(names[:12])}; the model learned from {', '.join(known[:12])}"
         raise DataError(f"the frame has no column {missing!r}", hint=hint)
-    return (frame.loc[:, list(known)] if known else frame), known or names
+    return _numbers(frame.loc[:, list(known)] if known else frame), known or names
+
+
+def _numbers(frame: Any) -> Any:
+    """The frame; as an array if numpy would make objects of it, as of booleans beside numbers, or of missing ones."""
+    if np.asarray(frame).dtype.kind not in "OmM":
+        return frame
+    return np.column_stack([_column(frame.iloc[:, k], str(name)) for k, name in enumerate(frame.columns)])
+
+
+def _column(cells: Any, name: str) -> np.ndarray:
+    if getattr(cells.dtype, "kind", "O") in "mM":
+        hint = "remove the column, or make numbers of it: the hour, the days since a date"
+        raise DataError("holds dates or times, not numbers", where=f"column {name!r} of the frame", hint=hint)
+    try:
+        return cells.to_numpy(np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as e:
+        raise DataError(f"does not hold numbers: {e}", where=f"column {name!r} of the frame") from e

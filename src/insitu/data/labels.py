@@ -25,13 +25,14 @@ def label_array(labels: Any) -> np.ndarray:
     found = array(labels)
     mixed = isinstance(labels, list | tuple) and found.dtype.kind == "U"  # numpy made text of everything
     words = labels if mixed else found.flat if found.dtype.kind == "O" else ()
-    lacking = next((i for i, word in enumerate(words) if _is_nothing(word)), None)
+    lacking = next((i for i, word in enumerate(words) if is_nothing(word)), None)
     if lacking is not None:
         raise DataError("has no label", where=f"labels, sample {lacking}", hint="give it one, or leave it out")
     return found
 
 
-def _is_nothing(word: object) -> bool:
+def is_nothing(word: object) -> bool:
+    """Does it stand for a missing value: None, NaN, or what pandas has for that?"""
     return word is None or type(word).__name__ in ("NAType", "NaTType") or (isinstance(word, float) and word != word)
 
 

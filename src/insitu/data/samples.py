@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ def split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:
 
 
 def counted(samples: Samples, where: str) -> Samples:
+    """The samples, if there are as many labels, and each has a name if there are names."""
     counts = [len(x) for x in samples.inputs]
     if not any(counts):
         raise DataError("has no samples", where=where)
@@ -63,16 +65,25 @@ def counted(samples: Samples, where: str) -> Samples:
     if len({*counts, *labels}) > 1:
         found = f"{', '.join(map(str, counts))} and {labels[0]}"
         raise DataError(f"the numbers of inputs and labels differ: {found}", where=where)
+    _check_named(samples, where)
     return samples
+
+
+def _check_named(samples: Samples, where: str) -> None:
+    y, count = samples.labels, len(samples.names)
+    if y is None or not count or y.dtype.kind not in "iu" or (y.min() >= 0 and y.max() < count):
+        return
+    what = f"labels are {y.min()}..{y.max()}, but there are names for 0..{count - 1}: {', '.join(samples.names[:8])}"
+    raise DataError(what, where=where, hint="one name per class, in the order of the numbers")
 
 
 def fit(value: Value, x: np.ndarray, where: str = "") -> np.ndarray:
     """An array as samples of this input: adds a missing batch axis, quantises floats if the input is s8."""
     shape, batch = value.shape, (value.shape or (1,))[0]
     if not x.ndim:
-        raise DataError(
-            f"the data is a single {x.item().__class__.__name__}, input {value.name} is {value.type}", where=where
-        )
+        hint = "x.toarray()" if hasattr(x.item(), "toarray") else ""  # a sparse matrix, which numpy does not know
+        what = f"the data is a single {x.item().__class__.__name__}, input {value.name} is {value.type}"
+        raise DataError(what, where=where, hint=hint)
     if batch == 1 and x.shape[1:] != shape[1:] and x.shape == shape[1:]:
         x = x[None]  # a single sample
     if x.ndim and x.shape[1:] != shape[1:] and _same_but_ones(x.shape[1:], shape[1:]):
@@ -81,9 +92,20 @@ def fit(value: Value, x: np.ndarray, where: str = "") -> np.ndarray:
         found = "x".join(map(str, x.shape))
         hint = _layout_hint(x.shape, shape)
         raise DataError(f"the data has shape {found}, input {value.name} is {value.type}", where=where, hint=hint)
-    if x.dtype.kind not in "fiub":
-        raise DataError(f"the data must be numbers, not {x.dtype}", where=where)
-    return np.ascontiguousarray(_as_type(value, x, where))
+    return np.ascontiguousarray(_as_type(value, numbers(x, where), where))
+
+
+def numbers(x: np.ndarray, where: str = "") -> np.ndarray:
+    """The array, if it holds numbers; also if numpy keeps them as objects, as it does of a frame with booleans."""
+    if x.dtype.kind in "fiub":
+        return x
+    if x.dtype.kind != "O":
+        hint = "x.astype(np.float32), if they are numbers in text" if x.dtype.kind in "US" else ""
+        raise DataError(f"the data must be numbers, not {x.dtype}", where=where, hint=hint)
+    strange = next((n for n in x.flat if not isinstance(n, Real | np.bool_)), None)
+    if strange is None and None not in x.flat:
+        return x.astype(np.float64)
+    raise DataError(f"the data must be numbers, not {type(strange).__name__}: {str(strange)[:40]}", where=where)
 
 
 def _same_but_ones(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

@@ -127,6 +127,14 @@ def batch_of(item, graph: Graph) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     return tuple(a[None] for a in x), y[None]
 
 
+def shape_of(x: Any) -> tuple[int, ...]:
+    """The shape that numpy would give it; () of a stream."""
+    try:
+        return np.shape(x)
+    except ValueError as e:
+        raise DataError(f"the samples differ in shape: {e}") from e
+
+
 def joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
     try:
         return np.concatenate(list(arrays))
@@ -142,7 +150,10 @@ def stacked(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def array(x: Any) -> np.ndarray:
-    """An array from a list, a tensor (on any device), a frame or a column of one."""
+    """An array from a list, a tensor (on any device), a frame or a column of one. Nothing behind a mask is taken."""
+    if np.ma.is_masked(x):
+        what = f"{np.ma.count_masked(x):,} of {np.ma.size(x):,} numbers are masked"
+        raise DataError(what, hint="leave these samples out, or x.filled(...) to give them values")
     if isinstance(x, list | tuple) and any(hasattr(item, "detach") for item in x[:1]):
         return stacked([array(item) for item in x])
     tensor: Any = getattr(x, "detach", lambda: x)()

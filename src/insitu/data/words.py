@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from insitu.data.labels import is_nothing
 from insitu.data.left_out import undated
 from insitu.data.tables import MISSING, Style, Table
 from insitu.errors import DataError
@@ -53,7 +54,7 @@ def words_of_frame(frame: Any, known: Sequence[str]) -> tuple[np.ndarray, tuple[
     """The numbers of a pandas frame with columns of words, and the names of its columns; None if it has no words."""
     if not any(getattr(kind, "kind", "O") == "O" for kind in frame.dtypes):
         return None
-    rows = [[str(cell) for cell in row] for row in frame.itertuples(index=False)]
+    rows = [["" if is_nothing(cell) else str(cell) for cell in row] for row in frame.itertuples(index=False)]
     table = Table(Path("the frame"), Style(), [str(c) for c in frame.columns], rows, list(range(1, len(rows) + 1)))
     made, _ = spread(table, known, labelled=False)
     names = tuple(known) or tuple(_names(made))

@@ -21,7 +21,7 @@ import numpy as np
 from insitu.deploy.folder import LEARNER as SOURCE
 from insitu.deploy.folder import written_again
 from insitu.errors import DataError, Error, ModelError
-from insitu.files import read_array, write_whole
+from insitu.files import check_source, read_array, write_whole
 from insitu.graph import Graph
 from insitu.graph.file import LEARNER as ABOUT
 from insitu.graph.file import MAX_BYTES, MAX_TEXT, SUFFIX, add, is_learner, opened_zip, packed, part
@@ -228,6 +228,7 @@ def _state(z: zipfile.ZipFile, names: list[str], first: dict[str, np.ndarray]) -
 @spelled
 def open(source: str | Path) -> Learner:
     """A learner from the file that `save` wrote, or from a board's folder (on its emulator)."""
+    check_source(source)
     path = Path(source)
     if path.is_dir():
         from insitu.learner.folder import open_folder

@@ -13,6 +13,7 @@ import numpy as np
 
 from insitu.data import Samples, as_samples, by_name, check_labels
 from insitu.data.labels import by_number, is_number
+from insitu.data.streams import shape_of
 from insitu.errors import DataError
 from insitu.files import check_source
 from insitu.graph import Graph, Value
@@ -75,7 +76,7 @@ def with_targets(data: Samples, out: Value) -> Samples:
 def one_or_more(x, y, graph: Graph, loss: str):
     """The labels or targets of several samples, also if they are those of a single one."""
     targets, out, sample = LOSSES[loss][1] != "labels", graph.outputs[0].shape[1:], graph.inputs[0].shape[1:]
-    single = targets and not isinstance(x, (str, Path)) and np.shape(x) == sample and np.shape(y) == out
+    single = targets and not isinstance(x, (str, Path)) and shape_of(x) == sample and shape_of(y) == out
     return [y] if np.isscalar(y) or single else y
 
 
@@ -86,7 +87,7 @@ def pair(data):
 
 def check_width(y, classes: int) -> None:
     """Labels may come as one-hot rows, with one column per class."""
-    shape = np.shape(y)
+    shape = shape_of(y)
     if len(shape) == 2 and shape[1] not in (1, classes):
         raise DataError(f"the labels have {shape[1]} columns, but the model has {classes} classes",
                         hint="class numbers, or one-hot rows with one column per class")  # fmt: skip
