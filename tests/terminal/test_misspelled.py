@@ -26,6 +26,11 @@ WRONG = {
     "open": (lambda: insitu.open(sorce="x"), "open: .*did you mean source"),
     "fit": (lambda: learner().fit([[0] * 4], [0], epoch=3), "Learner.fit: .*did you mean epochs"),
     "keras": (lambda: learner().fit([[0] * 4], [0], validation_data=()), "Learner.fit: .*validation_data .here: test"),
+    "Recipe": (lambda: insitu.Recipe(optimiser="adam"), "Recipe: .*did you mean optimizer"),
+    "Transform": (lambda: insitu.Transform(men=0), "Transform: .*did you mean mean"),
+    "Audio": (lambda: insitu.Audio(rat=8000), "Audio: .*did you mean rate"),
+    "When": (lambda: insitu.When(charge=True), "When: .*did you mean charging"),
+    "Augment": (lambda: insitu.Augment(flips=True), "Augment: .*did you mean flip"),
     "export": (lambda: learner().export("x.onnx", precison="float"), "export: .*did you mean precision"),
 }
 

@@ -36,6 +36,13 @@ def number(value, name: str, most: float = np.inf) -> float:
     return float(value)
 
 
+def flag(value, name: str) -> bool:
+    """The value as True or False; also of 0 and 1."""
+    if not isinstance(value, Integral | np.bool_) or value not in (0, 1):
+        raise DataError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
 def one_of(value, name: str, known: Sequence[str | None]) -> str | None:
     """The one of these words that the user means, in upper or lower case."""
     found = next((k for k in known if k == (value.lower() if isinstance(value, str) else value)), ...)

@@ -15,10 +15,12 @@ import numpy as np
 from insitu.data.camera import from_camera, to_camera
 from insitu.errors import DataError
 from insitu.graph.source import RGB
+from insitu.terminal.misspelled import all_spelled
 
 GREY = np.array([0.299, 0.587, 0.114], np.float32)  # how bright red, green and blue look
 
 
+@all_spelled
 @dataclass(frozen=True)
 class Augment:
     """A function of (images, rng). A field that is 0, False or None switches that change off."""

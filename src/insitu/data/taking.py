@@ -86,8 +86,9 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
         only = read_samples(only, graph, part="test", targets=True)
     if isinstance(only, Samples):
         return tuple(check_finite(x, only.source) for x in only.inputs)
-    if any(x is None for x in given):
-        raise DataError("there is nothing to predict: it is None", hint="an array, a list, or a path")
+    if not given or any(x is None for x in given):
+        what = "there is nothing to predict" + (": it is None" if given else "")
+        raise DataError(what, hint="an array, a list, or a path")
     only = _by_input(only, graph)
     given = (only,) if len(given) == 1 else given
     given = tuple(only) if only is not None and _is_inputs(only, len(graph.inputs)) else given

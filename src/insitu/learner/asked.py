@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from insitu.data.arguments import number, optional
+from insitu.data.arguments import number, optional, whole
 from insitu.errors import DataError
 from insitu.learner.course import Course
 from insitu.terminal.wording import option
@@ -41,20 +41,22 @@ class Given:
 
 def given_of(recipe: Recipe, epochs: int | None, rate: float | None, head_rate: float | None, warmup: float | None,
              batch: int, schedule: str | None, seed: int, average: int = 0, effort: float = 1.0) -> Given:  # fmt: skip
-    """The arguments of `fit`; the recipe's own rate, if it has one, is constant and needs no warm-up."""
+    """The arguments of `fit`, as Python's numbers; the recipe's rate, if it has one, is constant without warm-up."""
     kept = rate is None and recipe.rate is not None
     if kept:
         rate, schedule, warmup = recipe.rate, schedule or "constant", warmup or 0.0
-    return Given(epochs, rate, head_rate, warmup, batch, schedule or "cosine", seed, average, effort, kept)
+    return Given(optional(epochs, "epochs", 1), _number(rate, "the learning rate"),
+                 _number(head_rate, "the head's learning rate"), _number(warmup, "the warm-up"), batch,
+                 schedule or "cosine", whole(seed, "seed"), whole(average, "average"), number(effort, "effort"),
+                 kept)  # fmt: skip
+
+
+def _number(value, name: str) -> float | None:
+    return None if value is None else number(value, name)
 
 
 def check_given(given: Given, start_epoch: int) -> None:
     """Errors before any work is done."""
-    optional(given.epochs, "epochs", 1)
-    for value, name in ((given.rate, "the learning rate"), (given.head_rate, "the head's learning rate")):
-        if value is not None:
-            number(value, name)
-    number(given.effort, "effort")
     given.course(1, 0.0)  # checks the rest
     if start_epoch and given.open_ended:  # by now the network knows more: it would be another number
         hint = f"{option(epochs='N')}, as the first part said: `planned` of its history"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from insitu.data import Samples
 from insitu.data.arguments import optional, whole
@@ -47,10 +47,13 @@ class Run:
         return self.followed or self.held_out is not None or self.tests is not None
 
 
-def check_run(start: int, stop: int | None, threads: int | None, views: int | None) -> None:
+def check_run(start: int, stop: int | None, threads: int | None, views: int | None, **functions: Any) -> None:
     whole(start, "start_epoch")
     for name, value, least in (("threads", threads, 1), ("views", views, 1), ("stop_epoch", stop, 0)):
         optional(value, name, least)
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise DataError(f"{name} must be a function, not {function!r:.60}")
 
 
 def batch_of(learner: Learner, batch: int | None) -> int:

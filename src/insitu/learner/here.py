@@ -42,6 +42,9 @@ def lasting_names(device: Device) -> Collection[str]:
 
 def checked(device: Device, graphs: Mapping[str, Graph]) -> Device:
     """A device opened by the caller; a DataError if it runs another program than these graphs."""
+    if not hasattr(device, "verbs"):
+        what = f"cannot run on {device!r:.60}, which is no device"
+        raise DataError(what, hint='"host", "emulator", "serial:PORT", or an open device')
     verbs = {verb: (g.inputs, g.outputs) for verb, g in graphs.items()}
     if {verb: types(values) for verb, values in device.verbs.items()} != {v: types(x) for v, x in verbs.items()}:
         raise DataError("this device runs another program", hint="use a device with the learner it was made from")

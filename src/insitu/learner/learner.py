@@ -141,7 +141,7 @@ class Learner(Owner):
         """
         batch = batch_of(self, batch if batch_size is None else batch_size)
         given = given_of(self.recipe, epochs, rate, head_rate, warmup, batch, schedule, seed, average, effort)
-        check_run(start_epoch, stop_epoch, threads, views)
+        check_run(start_epoch, stop_epoch, threads, views, augment=augment, progress=progress)
         check_given(given, start_epoch)
         data = self.samples(x, y, naming=True)
         data = take_names(self, data) if rate is not None or several(data) else data  # one class alone may be a mistake

@@ -13,6 +13,7 @@ from insitu.data import Samples, as_samples
 from insitu.data.arguments import byte_count, whole
 from insitu.data.labels import matched
 from insitu.deploy import limits_of
+from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.learner import Learner
 from insitu.learner.own_head import own_or_new
@@ -105,7 +106,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     with stage("reading the model"):
         g = say("1-loaded", load(model, example_of(model, example, data)))
     g, without = bare(g, settings)
-    g = say("2-input", transform.applied_to(g) if transform else g)
+    g = say("2-input", checked_front(transform).applied_to(g) if transform else g)
     samples = None if data is None else as_samples(data, g, targets=targets)
     chosen = _classes(g, classes, samples, head_init, head_after)
     own = chosen.count is None and head_after is None
@@ -131,6 +132,12 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     if dump:
         say("7-plan", made.deployed.program.plans if made.deployed else learner.plans)
     return learner
+
+
+def checked_front(transform: Any) -> Front:
+    if not isinstance(transform, Front):
+        raise DataError(f"transform must be insitu.Transform, Audio or Motion, not {transform!r:.60}")
+    return transform
 
 
 def _classes(graph: Graph, classes: int | Sequence[str] | None, samples: Samples | None, head_init: str | None,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from insitu.errors import DataError
 from insitu.planner import Plan
 
 Made = TypeVar("Made")
@@ -17,12 +18,19 @@ class Dump:
     def __init__(self, folder: str | Path | None):
         self.folder = Path(folder) if folder else None
         if self.folder:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
 
     def __call__(self, stage: str, made: Made) -> Made:
         if self.folder:
             (self.folder / f"{stage}.txt").write_text(described(made))
         return made
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise DataError(f"cannot be written: {e.strerror or e}", where=str(folder)) from e
 
 
 def described(made: object) -> str:

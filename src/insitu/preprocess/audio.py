@@ -23,11 +23,13 @@ from insitu.ops.pcen import mel, pcen, smooth
 from insitu.ops.quant import quantize
 from insitu.ops.sound import cepstrum, log_mel, spectrum
 from insitu.preprocess.front import in_front
+from insitu.terminal.misspelled import all_spelled
 
 INPUT = "sound"
 Numbers = float | tuple[float, ...]
 
 
+@all_spelled
 @dataclass(frozen=True)
 class Audio:
     """Features of sound; the defaults are those of the MLPerf Tiny keyword network (DS-CNN)."""

@@ -20,12 +20,14 @@ from insitu.ops.normalize import normalize
 from insitu.ops.pixels import CAMERAS, FORMATS, PLANAR, pixels, yuv420
 from insitu.ops.quant import quantize
 from insitu.preprocess.front import in_front
+from insitu.terminal.misspelled import all_spelled
 from insitu.terminal.wording import either
 
 PIXELS = 255.0
 INPUT = "pixels"
 
 
+@all_spelled
 @dataclass(frozen=True)
 class Transform:
     """real = (pixel / 255 - mean) / std, one number or one per channel; `size` is (height, width) of the images."""

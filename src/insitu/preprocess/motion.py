@@ -20,11 +20,13 @@ from insitu.ops.motion import OVERLAP, fir
 from insitu.ops.normalize import normalize
 from insitu.ops.quant import quantize
 from insitu.preprocess.front import in_front
+from insitu.terminal.misspelled import all_spelled
 
 INPUT = "readings"
 Numbers = float | tuple[float, ...]
 
 
+@all_spelled
 @dataclass(frozen=True)
 class Motion:
     """Filters in Hz (None: no filter), then (x - mean) / std: one number, or one per channel."""

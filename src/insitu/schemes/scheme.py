@@ -41,6 +41,8 @@ CHOSEN_ALONE = ("auto", "auto:ladder", "auto:measured")  # by whoever compiles: 
 
 def read_scheme(text: str, layers: list[Layer]) -> Scheme:
     """The scheme with this name or in this file, for these layers (in forward order, without the head)."""
+    if not isinstance(text, str):
+        raise SchemeError(f"a scheme is text, not {text!r:.60}", hint=f"{option(scheme='full')}, or a file's name")
     if text in CHOSEN_ALONE:
         hint = f"{option(scheme=text)} says which rung fits; then {option(scheme='head+ladder:N')}"
         raise SchemeError(f"{text} is chosen alone, not as one of several", hint=hint)

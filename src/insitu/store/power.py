@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from insitu.errors import DataError
+from insitu.terminal.misspelled import all_spelled
 
 Condition = Callable[[], "bool | str | None"]
 SYS = Path("/sys/class")
@@ -29,6 +30,7 @@ def checked(when: Condition | None) -> Condition | None:
     return when
 
 
+@all_spelled
 @dataclass(frozen=True)
 class When:
     """Conditions that must all hold; what this machine does not tell about itself does not hinder."""

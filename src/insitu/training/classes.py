@@ -7,7 +7,7 @@ four classes of a thousand, or more classes than it has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,10 @@ def choose_classes(graph: Graph, given: int | Sequence[str] | None, samples: Sam
         return _own(graph, given, found)
     if given is None:
         return _of_data(graph, samples, found)
+    given = getattr(given, "tolist", lambda: given)()  # of an array, such as np.unique(y)
+    if isinstance(given, Set | Mapping) or (isinstance(given, Sequence) and any(isinstance(n, int) for n in given)):
+        hint = f"{option(classes=len(given))}, or the names as text in a list, in the order of their numbers"
+        raise DataError(f"classes must be a number or a list of names, not {given!r:.80}", hint=hint)
     if isinstance(given, str):
         raise DataError(
             f"classes must be a number or a list of names, not {given!r}",

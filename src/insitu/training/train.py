@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from zlib import crc32
 
 import numpy as np
 
-from insitu.data.arguments import number, one_of, whole
+from insitu.data.arguments import flag, number, one_of, whole
 from insitu.errors import DataError, GraphError
 from insitu.graph import Builder, Graph, Node, Op, Type, Value, build, check, drop_unused, quant
 from insitu.graph.types import s32
@@ -33,6 +34,7 @@ from insitu.ops.update_int import (
     sgd_stochastic_s8,
 )
 from insitu.schemes.scheme import Scheme
+from insitu.terminal.misspelled import all_spelled
 from insitu.terminal.wording import option
 from insitu.training.autodiff import depend_on, differentiate
 from insitu.training.integer_gradients import GRADIENTS, integer_gradients
@@ -57,6 +59,16 @@ LOSSES = {
 }
 
 
+SHARE_OF_1 = partial(number, most=1.0)
+CHECKS = {  # fields of a recipe -> what checks them
+    **dict.fromkeys(("clip", "decay", "epsilon", "rate"), number),
+    **dict.fromkeys(("momentum", "beta1", "beta2"), SHARE_OF_1), "smoothing": partial(number, most=MOST_SMOOTHING),
+    **dict.fromkeys(("nesterov", "epsilon_early", "qas", "rows"), flag), "seed": whole,
+}  # fmt: skip
+SAID = {"rate": "the learning rate"}
+
+
+@all_spelled
 @dataclass(frozen=True)
 class Recipe:
     """How parameters are updated. Rates are given at run time."""
@@ -90,15 +102,10 @@ class Recipe:
             object.__setattr__(self, name, one_of(getattr(self, name), name, known))
         if self.clip is None and self.clip_kind is not None:
             object.__setattr__(self, "clip", SHARE if self.clip_kind == "step" else absolute_clip(self.loss))
-        if self.clip is not None:
-            number(self.clip, "clip")
-        number(self.decay, "decay")
-        for name in ("momentum", "beta1", "beta2"):
-            number(getattr(self, name), name, most=1.0)
-        number(self.epsilon, "epsilon")
-        if self.rate is not None:
-            number(self.rate, "the learning rate")
-        whole(self.seed, "seed")
+        for name, checked in CHECKS.items():  # plain numbers of Python: others could not be saved
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checked(getattr(self, name), SAID.get(name, name)))
+        _check_betas(self)
         _check_smoothing(self)
 
 
@@ -115,8 +122,13 @@ def usual_clip(recipe: Recipe, untrained: bool) -> Recipe:
     return replace(recipe, clip=None, clip_kind="step")
 
 
+def _check_betas(recipe: Recipe) -> None:
+    for name in ("beta1", "beta2"):
+        if np.float32(getattr(recipe, name)) >= 1:
+            raise DataError(f"{name} must be below 1, or no gradient counts", hint=f"{getattr(Recipe, name)}")
+
+
 def _check_smoothing(recipe: Recipe) -> None:
-    number(recipe.smoothing, "smoothing", most=MOST_SMOOTHING)
     if recipe.smoothing and recipe.loss != "cross_entropy":
         raise DataError(
             f"label smoothing is for classes, and {recipe.loss} has none", hint=option(loss="cross_entropy")
