@@ -59,3 +59,12 @@ def test_a_program_with_windows_only_trains_too(stream, monkeypatch):
     say("note: nobody reads this")
     made.fit(x, y, epochs=2)
     assert made.learned and not is_terminal(other)
+
+
+def test_a_name_that_the_terminal_cannot_show_is_printed_all_the_same(tmp_path):
+    made = learner(classes=["a", "b", "c", "日本"])
+    made.save(tmp_path / "made.insitu")
+    command = [sys.executable, "-m", "insitu", "info", str(tmp_path / "made.insitu")]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0 and r"\u65e5\u672c" in run.stdout

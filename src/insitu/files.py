@@ -130,6 +130,8 @@ def _problem(target: Path) -> str:
 def check_source(path: str | Path) -> None:
     """A DataError if no file can have this path, or if reading it could wait forever: nobody need ever write into a
     pipe."""
+    if not str(path).strip():
+        raise DataError("a file needs a name", where=repr(str(path)))
     try:
         kind = Path(path).stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from insitu import DataError
+from insitu import DataError, Samples
 from insitu.data import as_samples
 from insitu.data.taking import as_inputs
 from insitu.graph import build, f32, lookup
@@ -79,3 +79,14 @@ def test_a_sparse_matrix_says_how_it_is_given():
     scipy = pytest.importorskip("scipy.sparse", reason="a sparse matrix needs scipy")
     with pytest.raises(DataError, match=r"try: x\.toarray\(\)"):
         as_samples((scipy.csr_matrix(X), Y), rows())
+
+
+def test_samples_made_by_hand_may_have_a_list_of_labels():
+    found = as_samples(Samples((X,), Y.tolist()), rows())  # pyright: ignore[reportArgumentType]
+    assert found.labels is not None and found.labels.tolist() == Y.tolist()
+
+
+def test_items_with_names_say_how_pairs_are_made_of_them():
+    with pytest.raises(DataError) as e:
+        as_samples(({"image": x, "label": 1} for x in X), rows())
+    assert e.value.hint.startswith("((s['image'], s['label']) for s in data)")

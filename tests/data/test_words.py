@@ -108,3 +108,28 @@ def test_dates_and_times_are_left_out_with_a_note(date, tmp_path):
     made, notes = spread(read_table(path), labelled=True)
     assert made.heading == ["v", "label"] and made.rows[3] == ["3", "b"]
     assert notes == ("dates and times are not learned from: when",)
+
+
+def test_codes_with_an_underscore_are_words_and_no_number(tmp_path):
+    """Python reads 1_2 as 12."""
+    path = tmp_path / "codes.csv"
+    path.write_text("size,code,label\n1,1_2,a\n2,1_3,b\n3,1_2,a\n")
+    assert read_samples(path, takes(3)).inputs[0].tolist() == [[1, 1, 0], [2, 0, 1], [3, 1, 0]]
+    path.write_text("size,weight,label\n1,1_2,a\n2,13,b\n3,12,a\n")
+    with pytest.raises(DataError, match=r"line 2, column 2 \(weight\): '1_2' is not a number"):
+        read_samples(path, takes(2))
+
+
+def test_a_table_without_a_line_says_so(tmp_path):
+    for text in ("", "size,label\n"):
+        (tmp_path / "empty.csv").write_text(text)
+        with pytest.raises(DataError, match=r"empty\.csv: has no samples"):
+            read_samples(tmp_path / "empty.csv", takes(1))
+
+
+def test_of_many_words_the_first_are_named(tmp_path):
+    words = [f"w{chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(60)]
+    (tmp_path / "many.csv").write_text("size,word,label\n" + "".join(f"1,{w},a\n" for w in words))
+    with pytest.raises(DataError, match=r"word \(waa, .*wal, \.\.\.\)\), but the model takes 2") as e:
+        read_samples(tmp_path / "many.csv", takes(2))
+    assert len(str(e.value)) < 300

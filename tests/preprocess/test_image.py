@@ -253,3 +253,9 @@ def test_the_middle_is_cropped_before_it_is_resized(net):
     np.testing.assert_array_equal(evaluate(made, x), evaluate(want, x[:, 1:13, 1:16]))
     with pytest.raises(GraphError, match="does not fit"):
         Transform(size=(4, 4), crop=(5, 4)).applied_to(graph)
+
+
+def test_mean_and_std_may_come_as_arrays():
+    for mean, std in ((np.array([0.5, 0.4, 0.3]), np.float32(2)), (np.array(0.5), np.array([1.0, 2.0, 3.0]))):
+        as_numbers = [tuple(v.tolist()) if v.ndim else v.item() for v in (mean, std)]
+        assert Transform(mean, std) == Transform(*as_numbers)

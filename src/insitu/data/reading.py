@@ -75,8 +75,8 @@ def read_samples(path: str | Path, graph: Graph, *, pixels: tuple[float, float] 
     every       is a line of a table that lacks a value an error? None: unless it is to learn from
     label       the column of a table that is the label; "": by its heading, or the last one
     """
-    path = Path(path)
     check_source(path)
+    path = Path(path)
     reader = _folder if path.is_dir() else READERS.get(path.suffix.lower())
     if not path.exists():
         raise DataError("no such file", where=str(path))

@@ -78,7 +78,8 @@ def _row(item: Any, values: Sequence[Value], i: int) -> tuple[np.ndarray, ...]:
                         hint="of pairs (x, y): (x for x, y in data)")  # fmt: skip
     arrays = tuple(map(array, item if several else (item,)))
     if any(a.dtype.kind == "O" for a in arrays):
-        raise DataError(f"must be a sample or a pair (x, y), not a {type(item).__name__}", where=f"sample {i}")
+        what = f"must be a sample or a pair (x, y), not a {type(item).__name__}"
+        raise DataError(what, where=f"sample {i}", hint=_pair(item))
     whole = all(a.ndim == v.type.rank for a, v in zip(arrays, values))
     return arrays if whole else tuple(a[None] for a in arrays)
 
@@ -105,7 +106,8 @@ def pairs_of(data, graph: Graph) -> Parts:
     xs, ys = [], []
     for i, item in enumerate(items):
         if not isinstance(item, tuple | list) or len(item) != 2:
-            raise DataError(f"must be a pair (x, y), not a {type(item).__name__}", where=f"sample {i}")
+            what = f"must be a pair (x, y), not a {type(item).__name__}"
+            raise DataError(what, where=f"sample {i}", hint=_pair(item))
         x, y = batch_of(item, graph)
         xs.append(x)
         ys.append(y)
@@ -116,6 +118,14 @@ def pairs_of(data, graph: Graph) -> Parts:
         raise DataError("there are no samples")
     note = (cut_note(count),) if endless and count >= MOST else ()
     return tuple(map(joined, zip(*xs))), joined(ys), note
+
+
+def _pair(item: Any) -> str:
+    """How pairs are made of items that have names instead."""
+    if not isinstance(item, Mapping) or len(item) < 2:
+        return ""
+    x, *_, y = map(repr, item)
+    return f"((s[{x}], s[{y}]) for s in data), if {x} is the sample and {y} its label"
 
 
 def batch_of(item, graph: Graph) -> tuple[tuple[np.ndarray, ...], np.ndarray]:

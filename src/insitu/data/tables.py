@@ -38,7 +38,7 @@ class Style:
         if self.decimal == "," and ("." in cell or cell.count(",") > 1):
             return None
         try:
-            return float(cell.replace(",", ".") if self.decimal == "," else cell)
+            return None if "_" in cell else float(cell.replace(",", ".") if self.decimal == "," else cell)
         except ValueError:
             return None
 
@@ -100,7 +100,7 @@ class Table:
     def numbers(self, columns: Sequence[int] | None = None) -> np.ndarray:
         """These columns, or all, as float64."""
         kept = range(self.width) if columns is None else columns
-        if self.style.decimal == ".":
+        if self.style.decimal == "." and not any("_" in row[c] for row in self.rows for c in kept):
             with suppress(ValueError):  # numpy is faster, but does not say which cell is wrong
                 return np.array([[row[c] for c in kept] for row in self.rows], np.float64)
         return np.array([[self._number(r, c) for c in kept] for r in range(len(self.rows))], np.float64)

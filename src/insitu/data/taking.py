@@ -53,7 +53,8 @@ def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ..
         found = read_samples(data, graph, pixels=pixels, part=part, targets=targets, every=every, label=label)
         return check_samples(found, graph, str(data))
     if isinstance(data, Samples):
-        x, y, names, notes, columns = data.inputs, data.labels, data.names, data.notes, data.columns
+        x, names, notes, columns = data.inputs, data.names, data.notes, data.columns
+        y = None if data.labels is None else label_array(data.labels)
         if labels is not None:
             y, names = label_array(labels), ()
     else:

@@ -18,9 +18,11 @@ from insitu.data.labels import is_nothing
 from insitu.data.left_out import undated
 from insitu.data.tables import MISSING, Style, Table
 from insitu.errors import DataError
-from insitu.graph.classes import of_columns
+from insitu.graph.classes import listed, of_columns
 
 MOST = 64  # different words of a column; more are names or numbers of things, from which nothing general is learned
+
+TOLD = 12  # words of a column that a note names
 
 Words = dict[int, list[str]]  # of each column of words, by its position
 
@@ -37,12 +39,12 @@ def spread(table: Table, known: Sequence[str] = (), *, labelled: bool,
     every = {} if known else _found(table)
     label = _label(table, every, size) if labelled else None
     words = _known(table, known) if known else _learnable(table, every, label)
-    made = _spread(table, words)
+    made = _spread(table, words) if words else table
     if not words or not of_columns(_names(made)):
         return table, left
     if known:
         return made, ()
-    told = "; ".join(f"{_names(table)[c]} ({', '.join(each)})" for c, each in words.items())
+    told = "; ".join(f"{_names(table)[c]} ({listed(each, TOLD)})" for c, each in words.items())
     count = made.width - (label is not None)
     if size not in (None, count):
         what = f"has {count} inputs, as each word is one ({told}), but the model takes {size}"

@@ -13,6 +13,7 @@ import numpy as np
 
 from insitu.data import Samples, as_samples, by_name, check_labels
 from insitu.data.labels import by_number, is_number
+from insitu.data.samples import numbers
 from insitu.data.streams import shape_of
 from insitu.errors import DataError
 from insitu.files import check_source
@@ -21,6 +22,8 @@ from insitu.graph.classes import named
 from insitu.terminal.wording import either, option
 from insitu.training.train import LOSSES
 
+CHANCES = ("binary_cross_entropy", "soft_cross_entropy")  # losses whose targets are chances
+TOLERANCE = 0.01  # of the sum of a sample's shares: they may be rounded
 KEPT = {".insitu": "learner", ".bin": "state", ".state": "state"}  # suffix -> what is saved
 
 
@@ -36,7 +39,7 @@ def given_samples(graph: Graph, loss: str, x, y=None, part: str = "train", namin
     x, y = pair(x) if y is None else (x, y)
     data = as_samples(x, graph, labels=y, targets=not labels, part=part, every=False)
     if not labels:
-        return with_targets(data, out)
+        return with_targets(data, out, loss)
     data = by_number(data, graph.classes)
     if naming and data.names and not (not any(graph.classes) and all(map(is_number, data.names))):
         return check_labels(by_name(data, named(new_names(data, graph), graph.classes, out.shape[-1])), out.shape[-1])
@@ -60,17 +63,33 @@ def check_one_answer(y, graph: Graph) -> None:
     raise DataError(what, hint=f"{way}; of classes, one-hot rows and binary_cross_entropy")
 
 
-def with_targets(data: Samples, out: Value) -> Samples:
+def with_targets(data: Samples, out: Value, loss: str = "mse") -> Samples:
     """These samples with targets in the shape of the output; without any, the samples themselves are the targets."""
-    y = data.inputs[0] if data.labels is None else data.labels
+    y = numbers(data.inputs[0] if data.labels is None else data.labels, "targets")
     if y.size != len(data) * out.type.size // out.shape[0]:
         hint = either(shell="of a .csv: --targets NAME,NAME, or head their columns target_...",
                       python="one row per sample; of a .csv: head their columns target_...")  # fmt: skip
         raise DataError(f"the targets have the shape {y.shape}, but the model's output is {out.type}", hint=hint)
+    with np.errstate(over="ignore"):
+        y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])
     if not np.isfinite(y).all():
-        raise DataError("a target is not finite")
-    y = np.ascontiguousarray(y, np.float32).reshape(-1, *out.shape[1:])
+        raise DataError("a target is not finite, or beyond single precision (3e38)")
+    if loss in CHANCES:
+        _check_chances(y, loss)
     return replace(data, labels=y)
+
+
+def _check_chances(y: np.ndarray, loss: str) -> None:
+    """With other targets, these losses have no minimum, or one somewhere else."""
+    low, high = float(y.min()), float(y.max())
+    if low < 0 or high > 1:
+        hint = "(y + 1) / 2" if low == -1 and high == 1 else option(loss="mse") + " learns quantities"
+        raise DataError(f"the targets of {loss} are chances from 0 to 1, not {low:g} to {high:g}", hint=hint)
+    sums = y.reshape(len(y), -1).sum(1)
+    if loss == "soft_cross_entropy" and np.abs(sums - 1).max() > TOLERANCE:
+        k = int(np.abs(sums - 1).argmax())
+        what = f"the shares of the classes add up to {sums[k]:.3g}, not 1"
+        raise DataError(what, where=f"targets, sample {k}", hint="y / y.sum(1, keepdims=True)")
 
 
 def one_or_more(x, y, graph: Graph, loss: str):

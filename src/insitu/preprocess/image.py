@@ -38,6 +38,12 @@ class Transform:
     crop: tuple[int, int] | None = None  # (height, width) kept in the middle, before resizing
     format: str = "rgb"  # or a camera's: bgr, rgb565, rgb565be, yuyv, uyvy, i420, nv12, nv21
 
+    def __post_init__(self) -> None:
+        for name in ("mean", "std"):
+            numbers = getattr(getattr(self, name), "tolist", lambda: None)()  # of an array
+            if numbers is not None:
+                object.__setattr__(self, name, tuple(numbers) if isinstance(numbers, list) else numbers)
+
     @classmethod
     def raw(cls, graph: Graph, size: tuple[int, int] | None = None) -> Transform:
         """For networks whose int8 input is `pixel - 128`."""

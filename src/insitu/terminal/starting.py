@@ -28,6 +28,8 @@ def open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 # as long as the process
+    for stream in (sys.stdout, sys.stderr):  # a name that an older encoding does not have is printed as \U...
+        getattr(stream, "reconfigure", dict)(errors="backslashreplace")
 
 
 def begin() -> None:
