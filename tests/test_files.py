@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import insitu
+from insitu.cli import main
 from insitu.data import read_samples
 from insitu.errors import DataError, Error, GraphError, ModelError
 from insitu.files import cache_folder, check_arrays, check_target, read_array, replacing, write_whole
@@ -274,3 +275,17 @@ def test_a_name_that_no_file_can_have_is_an_error_of_ours(name, tmp_path):
             use(tmp_path / f"{name}.insitu")
     with pytest.raises(DataError, match="cannot be written: "):
         write_whole(tmp_path / f"{name}.insitu", b"")
+
+
+@pytest.mark.parametrize("verb", ["teach", "info", "run", "live", "prove", "check", "predict"])
+@pytest.mark.parametrize("name", ["n" * 300, "/dev/null"])
+def test_every_verb_says_that_it_cannot_read_such_a_path(verb, name, capsys):
+    assert main([verb, name, *(["x.npz"] if verb == "predict" else [])]) == 1
+    assert "Error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["outputs.csv", "outputs"])
+def test_outputs_are_not_written_under_the_name_of_another_format(name, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["predict", "model.onnx", "x.npz", "-o", str(tmp_path / name)])
+    assert "written as an .npz" in capsys.readouterr().err and not list(tmp_path.iterdir())

@@ -22,10 +22,12 @@ def arguments(parser) -> None:
 
 
 def run(arguments) -> int:
+    from insitu.files import check_source
     from insitu.graph.file import is_learner
     from insitu.terminal.table import pairs
 
     path = arguments.file
+    check_source(path)
     found = of_folder(path) if path.is_dir() else of_learner(path) if is_learner(path) else of_model(path)
     show(arguments, pairs([(key.replace("_", " "), _words(value)) for key, value in found.items()]), found)
     return 0

@@ -12,7 +12,7 @@ from insitu.cli.compile import add_compiler, build
 from insitu.cli.groups import Groups
 from insitu.cli.model import add_model, add_shape, loaded
 from insitu.cli.output import add_data, counted, read_data, say, show
-from insitu.cli.values import count, saved_file
+from insitu.cli.values import count, outputs_file
 from insitu.data import Samples, by_name, check_labels
 from insitu.data.labels import is_number
 from insitu.errors import DataError, Error
@@ -40,7 +40,7 @@ def arguments(parser) -> None:
     groups.data.add_argument("--calibrate", metavar="FILE", help="with --state: the --data of training (float models)")
     groups.output.add_argument("--top", type=count, default=3, metavar="K", help="classes to name for each sample (3)")
     groups.output.add_argument(
-        "-o", "--output", type=saved_file, metavar="FILE", help="write the outputs to this .npz file"
+        "-o", "--output", type=outputs_file, metavar="FILE", help="write the outputs to this .npz file"
     )
     add_compiler(groups)
 

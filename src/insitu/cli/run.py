@@ -13,6 +13,7 @@ from insitu.cli.watching import INTERRUPTED, interrupted, kept_by, told, watched
 from insitu.deploy.folder import LEARNER, MANIFEST
 from insitu.deploy.manifest import read_manifest
 from insitu.errors import DataError
+from insitu.files import check_source
 from insitu.learner.given import kept
 from insitu.terminal.interrupts import AtOnce
 from insitu.terminal.progress import bar, stage
@@ -100,6 +101,7 @@ def run(arguments) -> int:
 
 def check(arguments) -> None:
     """What can be told before the firmware is built."""
+    check_source(arguments.folder)
     if not (arguments.folder / MANIFEST).is_file():
         read_manifest(arguments.folder)  # says what the folder is instead
     if not arguments.data and not arguments.steps:

@@ -142,6 +142,14 @@ def saved_file(text: str) -> Path:
     return Path(text)
 
 
+def outputs_file(text: str) -> Path:
+    """A file for arrays by name."""
+    path = saved_file(text)
+    if path.suffix.lower() != ".npz":
+        raise ArgumentTypeError(f"the outputs are written as an .npz such as outputs.npz, not {text!r}")
+    return path
+
+
 def model_file(text: str) -> Path:
     """A file for a model."""
     try:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from insitu.errors import DataError, ToolError
+from insitu.files import check_source
 from insitu.terminal.wording import either
 from insitu.toolchain.sources import EVERYTHING
 
@@ -113,6 +114,7 @@ def as_bytes(content: str | bytes) -> bytes:
 
 def is_folder(path: str | Path) -> bool:
     """Was a board's program written here, though perhaps not to the end?"""
+    check_source(path)
     return any((Path(path) / name).is_file() for name in (MANIFEST, OLD))
 
 

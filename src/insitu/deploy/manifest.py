@@ -21,6 +21,7 @@ from insitu.deploy.folder import LIFE, MANIFEST, OLD, check_files, written_again
 from insitu.deploy.lowering import checked
 from insitu.devices.emulator import call_lines
 from insitu.errors import DataError, GraphError
+from insitu.files import check_source
 from insitu.graph import Graph, Type, Value
 from insitu.graph.classes import checked as checked_names
 from insitu.graph.source import UNIT, Source
@@ -102,6 +103,7 @@ def manifest(deployment: Deployment) -> dict:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
+    check_source(folder)
     path = Path(folder) / MANIFEST
     try:
         found = json.loads(path.read_text())

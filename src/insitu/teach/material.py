@@ -22,7 +22,7 @@ from insitu.data.left_out import left_out, uncounted
 from insitu.data.tables import LABEL_HEADINGS, Table, read_table, without_gaps
 from insitu.data.words import spread
 from insitu.errors import DataError
-from insitu.files import files_in
+from insitu.files import check_source, files_in
 from insitu.learner.lesson import Lesson, mark
 
 PHOTOS, RECORDINGS, SOUNDS, TABLE, QUANTITIES = "photos", "recordings", "sounds", "table", "quantities"
@@ -80,6 +80,7 @@ def look(path: str | Path, *, share: float = 0.2, seed: int = 0, before: Lesson 
     columns     of an earlier table, in their order
     label       the column of a table that is the label; "": by its heading, or the last one
     """
+    check_source(path)
     path = Path(path)
     if not path.exists():
         raise DataError("no such folder", where=str(path), hint=NEEDED)
