@@ -23,8 +23,9 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeErro
 """What reading a damaged archive of arrays can raise."""
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 SPECIAL = "it is a device, pipe or socket"
-SYSTEMS_OWN = ("__macosx", "@eadir", "$recycle.bin", "system volume information", "thumbs.db", "desktop.ini")
-"""What macOS, Windows and network drives put beside a user's files, also into archives, without a dot in its name."""
+SYSTEMS_OWN = ("__macosx", "@eadir", "$recycle.bin", "system volume information", "lost+found", "thumbs.db",
+               "desktop.ini")  # fmt: skip
+"""What systems and network drives put beside a user's files, also into archives, without a dot in its name."""
 
 
 def write_whole(path: str | Path, data: bytes) -> Path:
@@ -202,16 +203,32 @@ def cache_folder() -> Path:
 
 
 def files_in(folder: str | Path, suffixes: Collection[str] = ()) -> list[Path]:
-    """The files of a folder and of the folders in it that are not hidden; with `suffixes`, those that end so."""
-    found = (p for p in Path(folder).rglob("*") if not p.is_dir() and not _hidden(p.relative_to(folder)))
+    """The files of a folder and of the folders in it that are not hidden; with `suffixes`, those that end so. A folder
+    that cannot be read is an error: nobody would notice what is missing."""
+    found: list[Path] = []
+    for root, folders, names in os.walk(folder, onerror=_unreadable):
+        folders[:] = [name for name in folders if not _hidden(name)]
+        found += [Path(root, name) for name in names if not _hidden(name)]
     return sorted(p for p in found if not suffixes or p.suffix.lower() in suffixes)
+
+
+def _unreadable(e: OSError) -> None:
+    raise DataError(f"cannot be read: {e.strerror or e}", where=str(e.filename)) from e
+
+
+def contents(path: str | Path) -> bytes:
+    """All bytes of a file; a DataError that says why it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as e:
+        raise DataError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
 
 
 def subfolders(folder: str | Path) -> list[Path]:
     """The folders in a folder that are not hidden, in the order of their names."""
-    return sorted(p for p in Path(folder).iterdir() if p.is_dir() and not _hidden(Path(p.name)))
+    return sorted(p for p in Path(folder).iterdir() if p.is_dir() and not _hidden(p.name))
 
 
-def _hidden(path: Path) -> bool:
-    """Is it hidden, or in a folder that is? Other systems' own files count as hidden."""
-    return any(part.startswith(".") or part.lower() in SYSTEMS_OWN for part in path.parts)
+def _hidden(name: str) -> bool:
+    """Other systems' own files count as hidden."""
+    return name.startswith(".") or name.lower() in SYSTEMS_OWN

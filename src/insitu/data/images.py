@@ -37,7 +37,8 @@ def read_image(path: Path, value: Value, camera: str = RGB) -> tuple[np.ndarray,
         most = (Image.MAX_IMAGE_PIXELS or 0) * 2
         raise DataError(f"has more than {most:,} pixels", where=str(path), hint="make the image smaller") from e
     except (OSError, ValueError, SyntaxError) as e:
-        raise DataError("is not an image, or is damaged", where=str(path)) from e
+        why = getattr(e, "strerror", None)  # Pillow's own errors have none
+        raise DataError(f"cannot be read: {why}" if why else "is not an image, or is damaged", where=str(path)) from e
     pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR)).reshape(height, width, channels)
     pixels = to_camera(pixels, camera).astype(np.float32)
     return (pixels.transpose(2, 0, 1) if first else pixels), image.size

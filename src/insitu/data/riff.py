@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.errors import DataError
+from insitu.files import contents
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 # (format, bits) -> type of a sample, its zero, its full scale
@@ -26,7 +27,7 @@ NEEDED = "PCM with 8, 16, 24 or 32 bits, or floats"
 
 def samples(path: Path) -> tuple[np.ndarray, int]:
     """f64[count, channels], and the rate. A file that was cut off has what is there."""
-    found = dict(chunks(path.read_bytes(), str(path)))
+    found = dict(chunks(contents(path), str(path)))
     if len(found.get(b"fmt ", b"")) < 16 or b"data" not in found:
         raise DataError("is not a .wav file that can be read: it has no sound", where=str(path))
     kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", found[b"fmt "])

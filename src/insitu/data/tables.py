@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from insitu.errors import DataError
+from insitu.files import contents
 from insitu.graph.classes import of_columns
 from insitu.terminal.wording import meant
 
@@ -145,7 +146,7 @@ def read_table(path: Path, label: str = "") -> Table:
     label     the name of the label's column; "": by its heading, or the last one
     """
     try:
-        text = path.read_text("utf-8-sig")
+        text = contents(path).decode("utf-8-sig")
     except UnicodeDecodeError as e:
         raise DataError("is not text in UTF-8", where=str(path), hint="save it as CSV in UTF-8") from e
     written = list(io.StringIO(text, newline=None))

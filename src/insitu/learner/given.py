@@ -16,7 +16,7 @@ from insitu.data.labels import by_number, is_number
 from insitu.data.samples import numbers
 from insitu.data.streams import shape_of
 from insitu.errors import DataError
-from insitu.files import check_source
+from insitu.files import check_source, contents
 from insitu.graph import Graph, Value
 from insitu.graph.classes import named
 from insitu.terminal.wording import either, option
@@ -128,7 +128,4 @@ def kept(path: str | Path) -> str:
 def read_state(path: str | Path) -> bytes:
     """The bytes of a saved state."""
     check_source(path)
-    try:
-        return Path(path).read_bytes()
-    except OSError as e:
-        raise DataError(f"cannot be read: {e.strerror or e}", where=str(path)) from e
+    return contents(path)

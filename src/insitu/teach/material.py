@@ -117,8 +117,12 @@ def _folder(path: Path, before: Lesson | None) -> Material:
 
 
 def _contents(file: Path) -> bytes:
-    with file.open("rb") as f:
-        return b"%d:" % file.stat().st_size + f.read(READ)
+    """What a file is known by; its name, if it cannot be read: then it is left out, with a note."""
+    try:
+        with file.open("rb") as f:
+            return b"%d:" % file.stat().st_size + f.read(READ)
+    except OSError:
+        return str(file).encode(errors="replace")
 
 
 def _marks(keys: Iterable[str], contents: Iterable[str | bytes]) -> np.ndarray:
