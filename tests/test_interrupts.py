@@ -345,14 +345,39 @@ def test_ctrl_c_at_any_moment_keeps_a_file_that_goes_on(presses, task, kept, tmp
     assert changed
 
 
-OURS = re.escape(str(Path(insitu.__file__).parent))
-FRAME = re.compile(r'File "([^"<]+)", line')
+OURS = Path(insitu.__file__).parent
+FRAME = re.compile(r'File "([^"]+)", line')
 
 
 def of_python(said: str) -> bool:
-    """Did Python stop before the first line of insitu had run? It starts for some 20 ms, and we cannot change how."""
-    frames = [frame for frame in FRAME.findall(said) if not re.fullmatch(rf"{OURS}/(__init__|terminal/.*).py", frame)]
-    return said.startswith(("Fatal Python error", "Could not import runpy")) or ("Traceback" in said and not frames)
+    """Did Python stop before the first line of insitu had run? It starts for some 20 ms, and we cannot change how:
+    hooks of other packages take part in finding ours."""
+    frames = FRAME.findall(said)
+    ours = [Path(name).relative_to(OURS) for name in frames if Path(name).is_relative_to(OURS)]
+    begun = [path for path in ours if str(path) != "__init__.py" and path.parts[0] != "terminal"]
+    starting = "Traceback" in said and not begun and all(name.startswith("<frozen ") for name in frames[:1])
+    return starting or said.startswith(("Fatal Python error", "Could not import runpy"))
+
+
+FOUND = """Traceback (most recent call last):
+  File "<frozen runpy>", line 189, in _run_module_as_main
+  File "<frozen runpy>", line 131, in _get_module_details
+"""
+HOOK = '  File "/lib/python3/site-packages/hook/__init__.py", line 101, in find_spec\n'
+
+
+@pytest.mark.parametrize(
+    ("said", "python"),
+    [
+        (f"{FOUND}{HOOK}\nKeyboardInterrupt\n", True),
+        (f'{FOUND}  File "{OURS}/__init__.py", line 9, in <module>\n{HOOK}\nKeyboardInterrupt\n', True),
+        (f'{FOUND}  File "{OURS}/cli/main.py", line 9, in <module>\n{HOOK}\nKeyboardInterrupt\n', False),
+        (f'{FOUND}  File "{OURS}/cli/__init__.py", line 9, in <module>\n{HOOK}\nKeyboardInterrupt\n', False),
+        ('Traceback (most recent call last):\n  File "/lib/threading.py", line 1, in _shutdown\n', False),
+    ],
+)
+def test_a_traceback_is_pythons_own_until_insitu_has_begun(said, python):
+    assert of_python(said) == python
 
 
 def process(words: list, seconds: float) -> tuple[int, str]:
