@@ -23,8 +23,9 @@ for package in ("elftools", "ziglang"):
     pytest.importorskip(package)
 
 HERE = Path(__file__).parent
-STRICT = ["-O1", "-fno-sanitize=undefined", "-ffunction-sections", "-Wall", "-Wextra", "-Werror"]
-C = ["-DINSITU_SCALAR", "-std=c99", "-ffp-contract=off", *STRICT]
+STRICT = ["-Os", "-fno-sanitize=undefined", "-ffunction-sections", "-Wall", "-Wextra", "-Werror"]
+ARDUINO = ["-DARDUINO=10607", "-std=gnu11"]  # a library cannot bring options of its own, not even -ffp-contract=off
+C = ["-DINSITU_SCALAR", *ARDUINO, *STRICT]
 CPP = ["-std=c++11", "-fno-exceptions", "-fno-rtti", *STRICT]
 
 
@@ -40,13 +41,22 @@ def folder(deployment, tmp_path_factory):
     return place
 
 
-@pytest.fixture(scope="module")
-def objects(folder, tmp_path_factory) -> list[str]:
-    """The library as Arduino builds it: every C file below src/."""
+@pytest.fixture(scope="module", params=["zig", "gcc"])
+def objects(folder, tmp_path_factory, request) -> list[str]:
+    """The library as Arduino builds it: every C file below src/, for a machine that can fuse a product and a sum."""
+    if request.param == "gcc" and not shutil.which("gcc"):
+        pytest.skip("no gcc")
     place = tmp_path_factory.mktemp("objects")
     sources = [str(p) for p in sorted((folder / "src").rglob("*.c"))]
-    run([*zig_command(), "cc", *C, f"-I{folder}/src", "-c", *sources], place)
+    compiler = [*zig_command(), "cc"] if request.param == "zig" else ["gcc"]
+    run([*compiler, *C, *fused(), f"-I{folder}/src", "-c", *sources], place)
     return [str(p) for p in place.glob("*.o")]
+
+
+def fused() -> list[str]:
+    """The option for fused multiply-adds, where this machine has them and compilers are not told."""
+    cpu = Path("/proc/cpuinfo")
+    return ["-mfma"] if cpu.exists() and " fma " in cpu.read_text() else []
 
 
 def run(command: list[str], folder: Path) -> str:

@@ -1,6 +1,7 @@
 """A board's folder as a package of the systems people build with: Arduino, PlatformIO, Zephyr, ESP-IDF and plain CMake.
 
-Each takes the sources from src/ and sets -ffp-contract=off. bundle_texts.py writes the model's calls in C.
+Each takes the sources from src/ and sets -ffp-contract=off; for Arduino, which cannot, isa/machine.h does.
+bundle_texts.py writes the model's calls in C.
 """
 
 from __future__ import annotations

@@ -21,6 +21,14 @@
 #define INSITU_CLANG 0
 #endif
 
+/* Floats are rounded after every operation: -ffp-contract=off says so to the compiler. A library of Arduino cannot bring
+ * options of its own, so its sources say so themselves. */
+#if defined(ARDUINO) && INSITU_CLANG
+#pragma STDC FP_CONTRACT OFF
+#elif defined(ARDUINO) && defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+
 /* gcc for x86, whose immintrin.h consists of parts with names that have not changed since version 5 */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__INTEL_COMPILER) && __GNUC__ >= 5
 #define INSITU_GCC_PARTS 1
