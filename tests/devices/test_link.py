@@ -1,6 +1,7 @@
 """The device protocol: frames, and a program over the line that gives the same bytes as without one."""
 
 import re
+import time
 
 import cobs.cobs
 import numpy as np
@@ -76,6 +77,30 @@ def test_a_device_is_found_while_it_still_answers_noise(seed):
     with LinkDevice(channel, program("int8")) as device:
         assert device.ping(b"there") < 2
         assert device.counters()["rejected"] > 3
+
+
+class AnswersDamaged(ProcessChannel):
+    """A line that turns a bit in the middle of the next answers."""
+
+    damaged = 0
+
+    def read(self, most: int, timeout: float) -> bytes:
+        got = bytearray(super().read(most, timeout))
+        if self.damaged and len(got) > 2:
+            got[len(got) // 2] ^= 1
+            self.damaged -= 1
+        return bytes(got)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_damaged_answer_is_asked_for_again_at_once(times):
+    """Not only after the seconds that an answer may take: a long state on a bad line would take minutes."""
+    channel = AnswersDamaged([str(build_firmware(program("int8")))])
+    with LinkDevice(channel, program("int8"), timeout=30) as device:
+        channel.damaged = times
+        began = time.monotonic()
+        device.ping(b"there")
+        assert channel.damaged == 0 and time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("kind", [*TRAINED, "inference"])

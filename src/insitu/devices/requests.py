@@ -161,8 +161,8 @@ class Link:
     def _answer(self, kind: int, timeout: float) -> Answer | None:
         """The answer to the current request; None on a timeout, DAMAGED_FRAME if it must be sent again.
 
-        A report of damage may be about bytes that were on the line before the request. Only if the line has been quiet
-        for a while since, it is about the request.
+        A report of damage may be about bytes that were on the line before the request, and so may a damaged frame. Only
+        if the line has been quiet for a while since, it is about the request, or was the answer.
         """
         end, damaged = time.monotonic() + timeout, False
         while True:
@@ -175,7 +175,8 @@ class Link:
             if answer and (fault := read_fault(answer)):
                 self._drop()
                 raise self.faulted(fault)
-            if answer and answer.sequence == 0 and answer.status in (DAMAGED, TOO_LONG):
+            reported = answer and answer.sequence == 0 and answer.status in (DAMAGED, TOO_LONG)
+            if reported or not found:
                 damaged, end = True, time.monotonic() + min(QUIET, timeout)
 
     def _drop(self) -> None:
