@@ -281,6 +281,13 @@ def test_a_board_without_a_driver_is_given_the_functions_to_write(tmp_path):
     assert "#error" in (tmp_path / "firmware/boards/port_own.c").read_text()
 
 
+@pytest.mark.parametrize("core", ["rv32imc"])
+def test_a_chip_that_its_vendors_tools_link_gets_no_startup_and_no_linker_script(cores_folder):
+    assert [p.name for p in (cores_folder / "firmware").rglob("*") if p.is_file()] == ["main.c"]
+    assert "firmware/main.c" in (cores_folder / "README.md").read_text()
+    assert "CROSS=riscv32-esp-elf-" in (cores_folder / "Makefile").read_text()
+
+
 def test_a_board_that_is_not_linked_gets_a_folder_with_estimates(tmp_path, monkeypatch):
     monkeypatch.setitem(CPUS, "rv32imc", replace(CPUS["rv32imc"], emulator=""))
     made = deploy(conv_graphs(), limits_of("esp32c3", None, None))

@@ -74,9 +74,14 @@ def flash_files(program: Program) -> dict[str, str]:
 
 
 def firmware_files(program: Program, board: Board) -> dict[str, str]:
-    """What turns a program into firmware: startup, main, and the driver of the board's UART with what it includes."""
-    found = {name: (C_FOLDER / name).read_text() for name in (board.core.startup, *board.port_files)}
-    found["main.c"] = main_source(program.prefix)
+    """What turns a program into firmware: startup, main, and the driver of the board's UART with what it includes.
+
+    A RISC-V chip has all but main from its vendor.
+    """
+    main = {"main.c": main_source(program.prefix)}
+    if not board.core.arm:
+        return main
+    found = main | {name: (C_FOLDER / name).read_text() for name in (board.core.startup, *board.port_files)}
     found["flash.py"] = Path(flash.__file__).read_text()
     if board.port:
         found["chip.h"] = board.port.header
@@ -93,7 +98,8 @@ def image_files(deployment: Deployment) -> dict[str, str | bytes]:
     kept = sum(reserved(deployment.program).values())
     script = linker_script(board, stack, limits.sram, limits.flash and limits.flash - kept,
                            boot=bool(board.port and board.port.boot), living=bool(deployment.program.life))  # fmt: skip
-    found: dict[str, str | bytes] = {"firmware/link.ld": script, "emulator.elf": made.image.data}
+    found: dict[str, str | bytes] = {"emulator.elf": made.image.data}
+    found |= {"firmware/link.ld": script} if board.core.arm else {}
     if real and board.port:
         written = flash.images(real.image.data, board.port.family)
         found |= {"firmware.elf": real.image.data, **{f"firmware{suffix}": data for suffix, data in written.items()}}

@@ -92,7 +92,10 @@ def _firmware_words(deployment: Deployment) -> str:
     run = "* As firmware: `insitu run . --steps 3` runs `emulator.elf` on an emulated core."
     board = deployment.limits.board
     if board is not None and not board.core.arm:
-        return f"{run} For the chip, use the folder as a component of ESP-IDF, which has its startup and linker script."
+        return (
+            f"{run} For the chip, use the folder as a component of ESP-IDF, which has its startup and linker script; "
+            "write the two functions of `src/device/port.h`, and do what `firmware/main.c` does."
+        )
     if board is None or board.port is None:
         return (
             f"{run} For the board, write the functions of `firmware/boards/port_own.c` for its UART. Then call `make "
@@ -133,6 +136,9 @@ FIRMWARE_HELP = """\
 # make CROSS=arm-none-eabi- firmware, or make CC="python3 -m ziglang cc" firmware: out/firmware.elf, .bin and .hex"""
 
 
+CROSS = {True: "arm-none-eabi-", False: "riscv32-esp-elf-"}  # what the tools' names begin with: Arm's, Espressif's
+
+
 def makefile(board: Board) -> str:
     target = " ".join(board.core.gcc)
     linked = board.core.arm  # a RISC-V chip boots from what its vendor links
@@ -142,7 +148,7 @@ def makefile(board: Board) -> str:
         target=target, level=board.core.level, zig=" ".join(board.core.zig), port=port, family=_family(board)
     ) if linked else ""  # fmt: skip
     return f"""# make: the library and the example, for this machine
-# make CROSS=arm-none-eabi- CFLAGS="{target}" lib: the library for {board.name}
+# make CROSS={CROSS[linked]} CFLAGS="{target}" lib: the library for {board.name}
 {about}\
 CC := $(CROSS)$(if $(CROSS),gcc,$(CC))
 PYTHON ?= python3
