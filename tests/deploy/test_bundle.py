@@ -262,7 +262,7 @@ def test_the_folder_has_the_driver_of_its_own_uart_and_no_other(folder):
     found = {p.relative_to(folder / "firmware").as_posix() for p in (folder / "firmware").rglob("*.[ch]")}
     assert found == {
         "main.c", "chip.h", "boards/startup.c", "boards/startup.h", "boards/mmio.h", "boards/sleep.h",
-        "boards/uart_nrf.c", "boards/chips/nrf52840.h", "isa/machine.h",
+        "boards/uart_nrf.c", "boards/chips/nrf52840.h",
     }  # fmt: skip
 
 

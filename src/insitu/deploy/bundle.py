@@ -73,6 +73,9 @@ def flash_files(program: Program) -> dict[str, str]:
     return {f"device/{Path(pages.source).name}": (C_FOLDER / pages.source).read_text()} if pages else {}
 
 
+SHARED = ("device/", "isa/")  # these headers are below src/ already
+
+
 def firmware_files(program: Program, board: Board) -> dict[str, str]:
     """What turns a program into firmware: startup, main, and the driver of the board's UART with what it includes.
 
@@ -85,7 +88,7 @@ def firmware_files(program: Program, board: Board) -> dict[str, str]:
     found["flash.py"] = Path(flash.__file__).read_text()
     if board.port:
         found["chip.h"] = board.port.header
-    return {name: text for name, text in with_headers(found).items() if not name.startswith("device/")}
+    return {name: text for name, text in with_headers(found).items() if not name.startswith(SHARED)}
 
 
 def image_files(deployment: Deployment) -> dict[str, str | bytes]:
