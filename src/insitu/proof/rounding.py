@@ -96,9 +96,10 @@ def _carried(run: Run, first: Node, move: np.ndarray) -> dict[str, np.ndarray]:
 
 def other_roundings(run: Run, seed: int = 0) -> list[dict[str, np.ndarray]]:
     """Every value of the step if the floats that become integers were off by float32's error, a few times; none of a
-    network without float layers before int8 ones: its integers follow from integers, and must be equal."""
+    step whose integers follow from integers alone: without float layers before int8 ones, and without integer
+    gradients, which begin as the float ones of the loss. Those must be equal."""
     given = {v.name for v in run.graph.inputs}
-    if not any(node.op is quantize and node.inputs[0].name not in given for node in run.graph.nodes):
+    if not any(node.op in ROUNDED and node.inputs[0].name not in given for node in run.graph.nodes):
         return []
     rng = np.random.default_rng(seed)
     return [_rounded_otherwise(run, rng) for _ in range(DRAWS)]
