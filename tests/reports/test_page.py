@@ -14,13 +14,14 @@ import pytest
 import insitu
 from insitu.boards import find_board
 from insitu.cli import main
+from insitu.cli.run import tests as commands_to_test
 from insitu.demo import TARGET
 from insitu.deploy import Limits
 from insitu.errors import DataError
 from insitu.learner import History
 from insitu.learner.relinked import relinked
 from insitu.reports.html import page
-from insitu.reports.html_answers import milliseconds
+from insitu.reports.html_answers import milliseconds, unbroken
 from insitu.reports.html_charts import loss_curve, shortened
 from insitu.reports.html_data import Group, Memory, Piece, Score
 from insitu.reports.needs import Needs, large_boards, named_costs, room
@@ -295,3 +296,24 @@ def test_a_browser_shows_all_four_answers_on_the_first_screen_of_a_telephone(fol
     shown, _ = shown_by_chromium(tmp_path / "outer.html")
     tops = [int(n) for n in re.findall(r'data-tops="([\d ]+)"', shown)[0].split()]
     assert len(tops) == 4 and max(tops) < 844
+
+
+def test_a_page_says_how_to_measure_by_commands_that_exist():
+    made = insitu.compile(imported(), precision="float", scheme="head")
+    with in_shell():
+        assert "insitu predict a.insitu --data FILE" in report_of(made, about=About(file="a.insitu")).next[1]
+        assert "--split 0.8" in report_of(made, about=About(tests="--test FILE or --split 0.8")).next[1]
+    assert commands_to_test(Path("build"), Path("b.insitu")) == "insitu predict b.insitu --data FILE"
+    alone = commands_to_test(Path("build"), None)
+    assert alone.startswith("insitu run build --data FILE --save NAME.insitu, then insitu predict NAME.insitu")
+
+
+def test_no_line_of_advice_ends_within_an_option():
+    assert unbroken("a-b <c>: -o build --split 0.8") == (
+        'a-b &lt;c&gt;: <span class="whole">-o</span> build <span class="whole">--split</span> 0.8'
+    )
+
+
+def test_updates_are_counted_in_words_that_agree(tmp_path):
+    made = taught()
+    assert dict(report_of(made, made.history).facts)["updates"].endswith(", one per sample")

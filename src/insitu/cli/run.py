@@ -153,7 +153,7 @@ def continued(arguments) -> str:
 def measured(learner, history, training, test, before, arguments):
     """A report of what the training took and reached."""
     from insitu.reports.html import write_page
-    from insitu.reports.page import outcome, report_of
+    from insitu.reports.page import About, outcome, report_of
     from insitu.reports.run import board_run
 
     found = None
@@ -164,8 +164,17 @@ def measured(learner, history, training, test, before, arguments):
         run = board_run(learner, history, tuple(x[:1] for x in training.inputs), score and score.before,
                         score and score.after)  # fmt: skip
     if arguments.report:
-        write_page(report_of(learner, history, found, run.layers), arguments.report)
+        about = About(tests=tests(arguments.folder, arguments.save))
+        write_page(report_of(learner, history, found, run.layers, about), arguments.report)
     return run
+
+
+def tests(folder: Path, saved: Path | None) -> str:
+    """The commands that measure what a board learned on samples it has not seen."""
+    if saved and saved.suffix == ".insitu":
+        return shlex.join(["insitu", "predict", str(saved), "--data", "FILE"])
+    kept = shlex.join(["insitu", "run", str(folder), "--data", "FILE", "--save", "NAME.insitu"])
+    return f"{kept}, then insitu predict NAME.insitu --data FILE"
 
 
 def outputs(learner, test, when: str):

@@ -144,7 +144,7 @@ def write_report(learner, history, samples: Samples, first, arguments) -> None:
     from insitu.reports.page import FILE, About, outcome, report_of
 
     found = outcome(learner, samples, first.after, first.name)
-    about = About(file=str(arguments.output or FILE))
+    about = About(file=str(arguments.output or FILE), tests="--test FILE or --split 0.8")
     write_page(report_of(learner, history, found, about=about), arguments.report)
 
 

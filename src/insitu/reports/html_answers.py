@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from insitu.reports.html_charts import figure, stretch
@@ -155,6 +156,14 @@ def work(report: RunReport) -> str:
 
 
 def advice(report: RunReport) -> str:
-    items = "".join(f"<li>{escape(words)}</li>" for words in (*report.notes, *report.next))
+    items = "".join(f"<li>{unbroken(words)}</li>" for words in (*report.notes, *report.next))
     list_ = f"<ol>{items}</ol>" if items else '<div class="under">Nothing: it can be used as it is.</div>'
     return f'<div class="card answer next"><h2 class="what">What to do next?</h2>{list_}</div>'
+
+
+FLAG = re.compile(r"(?<!\S)--?[a-z][a-z-]*")
+
+
+def unbroken(words: str) -> str:
+    """The words, in which no line ends within an option such as --split."""
+    return FLAG.sub(lambda found: f'<span class="whole">{found[0]}</span>', escape(words))

@@ -44,6 +44,7 @@ section { margin-top: 2.75rem; }
 .answer.bad .value { color: var(--bad); }
 .answer ol { margin: 0.35rem 0 0; padding-left: 1.2rem; font-size: 0.93rem; }
 .answer li { margin-bottom: 0.25rem; overflow-wrap: anywhere; }
+.whole { white-space: nowrap; }
 .fine { font-size: 0.8rem; margin-top: 0.6rem; max-width: none; }
 .advice { border-left: 3px solid var(--b); padding-left: 0.7rem; margin: 0.6rem 0; }
 .stack { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1rem; }

@@ -43,6 +43,7 @@ class About:
     file: str = FILE
     folder: str = ""  # of its program
     again: str = ""  # the command that chooses another network, for a board
+    tests: str = ""  # the options or commands that measure it on samples it has not seen
 
 
 def write_report(learner: Learner, path: str | Path, *, test: Any = None, about: About | None = None) -> Path:
@@ -152,10 +153,14 @@ def facts(learner: Learner, history: History | None, needs: Needs) -> tuple[tupl
     if history and history.loss:
         found += [
             ("epochs", history.epochs.rpartition(" ")[0]),
-            ("updates", f"{history.updates:,} of {history.batch} samples"),
+            ("updates", f"{history.updates:,}, one per {plural(history.batch)}"),
             ("rate", f"{history.rate:.4g}, head {history.head_rate:.4g}"), ("found", history.settings),
         ]  # fmt: skip
     return tuple((k, v) for k, v in [*found, ("notes", "; ".join(learner.notes)), ("insitu", insitu.__version__)] if v)
+
+
+def plural(batch: int) -> str:
+    return "sample" if batch == 1 else f"{batch} samples"
 
 
 def class_words(learner: Learner) -> str:
@@ -175,14 +180,15 @@ def advice(learner: Learner, history: History | None, scores: tuple[Score, ...],
     found = [
         f"Teach it: {either(shell='insitu train MODEL --data FILE -o NAME.insitu', python='learner.fit(x, y)')}"
         if fresh else "",
-        test_advice(scores), class_advice(scores, groups), (needs.lowering or {}).get("advice", ""),
+        test_advice(scores, about), class_advice(scores, groups), (needs.lowering or {}).get("advice", ""),
         *board_advice(learner, needs, fresh, about),
     ]  # fmt: skip
     return tuple(words for words in found if words)[:4]
 
 
-def test_advice(scores: tuple[Score, ...]) -> str:
-    tests = either(shell="--test FILE or --split 0.8", python="learner.report(..., test=(x, y))")
+def test_advice(scores: tuple[Score, ...], about: About = About()) -> str:
+    shell = about.tests or f"insitu predict {about.file} --data FILE"
+    tests = either(shell=shell, python="learner.report(..., test=(x, y))")
     if not scores:
         return f"Measure it on samples it has not seen: {tests}"
     if scores[0].name == "training samples":
