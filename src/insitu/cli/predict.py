@@ -74,6 +74,7 @@ def write_outputs(path: Path, named: dict[str, np.ndarray]) -> None:
 
 def learned(arguments) -> Model:
     """The model as it was when the state was saved."""
+    from insitu.learner.file import state_in
     from insitu.learner.learned import learned_model
 
     if not arguments.calibrate and arguments.precision == "int8" and not loaded(arguments, load).is_int8:
@@ -81,7 +82,8 @@ def learned(arguments) -> Model:
             "a float model must be converted to int8 exactly as in training", where=arguments.model,
             hint="--calibrate FILE, the --data of training; or predict with the model that `train --save-model` wrote",
         )  # fmt: skip
-    whole = Namespace(**{**vars(arguments), "samples": None})  # --samples is about what to predict
+    classes = arguments.classes or state_in(arguments.state)[1] or None
+    whole = Namespace(**{**vars(arguments), "samples": None, "classes": classes})  # --samples: what to predict
     learner, _ = build(whole, arguments.calibrate)
     try:
         learner.load(arguments.state)

@@ -30,6 +30,7 @@ from insitu.learner.few import Known
 from insitu.learner.given import read_state
 from insitu.learner.learner import Learner
 from insitu.learner.lesson import MARKS, Lesson, read_lesson
+from insitu.learner.named_state import split
 from insitu.learner.seen import Seen, class_means
 from insitu.schemes.scheme import Scheme, fit, parse_scheme
 from insitu.terminal.misspelled import spelled
@@ -93,9 +94,12 @@ def state_of(learner: Learner) -> dict[str, np.ndarray]:
     return learner.device.state() if learner.opened else first_state(learner)
 
 
-def state_in(path: str | Path) -> bytes:
-    """The bytes of a saved state, also of the one that a saved learner has."""
-    return open_learner(Path(path)).device.save_state() if is_learner(path) else read_state(path)
+def state_in(path: str | Path) -> tuple[bytes, tuple[str, ...]]:
+    """The bytes of a saved state, also of the one that a saved learner has; and the names of its classes."""
+    if not is_learner(path):
+        return split(read_state(path), str(path))
+    learner = open_learner(Path(path))
+    return learner.device.save_state(), learner.names
 
 
 def first_state(learner: Learner) -> dict[str, np.ndarray]:

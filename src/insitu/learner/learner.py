@@ -312,10 +312,11 @@ class Learner(Owner):
         learned, for `load` and for a board with exactly this program.
         """
         from insitu.learner.file import save_learner
+        from insitu.learner.named_state import with_names
 
         if kept(path) == "learner":
             return save_learner(self, path)
-        return write_whole(path, self.device.save_state())
+        return write_whole(path, with_names(self.device.save_state(), self.names))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickle or a copy is an independent learner on this machine."""
@@ -324,13 +325,19 @@ class Learner(Owner):
         return open_learner, (learner_bytes(self),)
 
     def load(self, path: str | Path) -> None:
-        """Load a saved state, or that of a saved learner. A wrong or damaged file is an error and changes nothing."""
-        from insitu.learner.file import state_in
+        """Load a saved state, or that of a saved learner. A wrong or damaged file is an error and changes nothing.
 
-        data = state_in(path)
+        So is a state of other classes, or of the same in another order; a learner without names takes over its.
+        """
+        from insitu.learner.file import state_in
+        from insitu.learner.named_state import agreed
+
+        data, saved = state_in(path)
+        names = agreed(self.names, saved, self.classes, str(path))
         try:
             with self._changing:
                 self.device.load_state(data)
+                self.rename(names)
                 self._save_life()
         except DataError as e:
             from insitu.learner.origin import refusal
