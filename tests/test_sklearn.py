@@ -161,3 +161,30 @@ def test_a_regressor_trains_a_torch_module_of_the_users(precision):
     made = DeviceRegressor(module, precision=precision, scheme="full").fit(x, y)
     assert made.score(x, y) > 0.8 and made.predict(x).shape == (300,)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(made)).predict(x), made.predict(x))
+
+
+@pytest.mark.parametrize(
+    "classes, names", [(["ash", "elm", "oak"], ["ash", "elm", "oak"]), ([3, 5, 8], ["3", "5", "8"]), ([0, 1, 2], None)]
+)
+def test_the_learner_behind_it_knows_the_classes_by_name(classes, names, capsys):
+    x, y = load_iris(return_X_y=True)
+    made = DeviceClassifier(epochs=10).fit(x, np.array(classes)[y])
+    assert made.learner_.classes_.tolist() == (names or classes)
+    assert [next(iter(found)) for found in made.learner_.classify(x[::10])] == [str(c) for c in made.predict(x[::10])]
+    made.partial_fit(x[:5], np.array(classes)[y[:5]])
+    assert "note" not in capsys.readouterr().err
+
+
+def test_names_change_nothing_else():
+    x, y = load_iris(return_X_y=True)
+    states = [
+        DeviceClassifier(epochs=3).fit(x, of[y]).learner_.device.save_state() for of in (np.arange(3), np.arange(5, 8))
+    ]
+    assert states[0] == states[1]
+
+
+def test_a_new_class_is_named_in_plain_words():
+    x, y = load_iris(return_X_y=True)
+    made = DeviceClassifier(epochs=1).fit(x, np.array(["ash", "elm", "oak"])[y])
+    with pytest.raises(ValueError, match="the class 'fir' is new"):
+        made.partial_fit(x[:1], ["fir"])

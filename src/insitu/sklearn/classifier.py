@@ -9,6 +9,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from insitu.errors import DataError
+from insitu.graph.classes import checked
 from insitu.learner import Learner
 from insitu.learner.classify import probabilities
 from insitu.pipeline import compile
@@ -70,10 +72,12 @@ class DeviceClassifier(ClassifierMixin, Estimator):
             raise ValueError(f"classes={classes!r} are not those of the first call: {self.classes_!r}")
         strange = np.setdiff1d(y, self.classes_)
         if len(strange):
-            raise ValueError(f"the class {strange[0]!r} is new; the first partial_fit(..., classes=) names all of them")
+            raise ValueError(
+                f"the class {strange.tolist()[0]!r} is new; the first partial_fit(..., classes=) names all of them"
+            )
         if self.learner_ is not None:
             rate = self.rate or (RATE if self.model is None else None)
-            self.learner_.partial_fit(X, np.searchsorted(self.classes_, y), rate=rate)
+            self.learner_.partial_fit(X, as_learned(self.learner_, np.searchsorted(self.classes_, y)), rate=rate)
         return self
 
     def predict_proba(self, X) -> np.ndarray:
@@ -97,6 +101,12 @@ class DeviceClassifier(ClassifierMixin, Estimator):
         return np.asarray(X), np.asarray(y)
 
     def _compiled(self, X: np.ndarray) -> Learner:
+        """A learner that knows the classes by name, so that its file and what is exported of it do, too."""
+        learner = self._unnamed(X)
+        learner.rename(class_names(self.classes_))
+        return learner
+
+    def _unnamed(self, X: np.ndarray) -> Learner:
         count, seed = len(self.classes_), self._seed()
         if self.model is None:
             self._own_scheme()
@@ -113,4 +123,19 @@ class DeviceClassifier(ClassifierMixin, Estimator):
         if self.model is None:
             updates = ceil(len(X) / BATCH)
             given = {"epochs": given["epochs"] or min(max(ceil(UPDATES / updates), 5), 200), "rate": self.rate or RATE}
-        self.learner_.fit(X, labels, seed=self._seed(), **{k: v for k, v in given.items() if v is not None})
+        found = {name: value for name, value in given.items() if value is not None}
+        self.learner_.fit(X, as_learned(self.learner_, labels), seed=self._seed(), **found)
+
+
+def as_learned(learner: Learner, labels: np.ndarray) -> np.ndarray:
+    """The numbers of classes as the learner knows them: by their names, if they have some."""
+    return learner.classes_[labels]
+
+
+def class_names(classes: np.ndarray) -> tuple[str, ...]:
+    """The names of the classes; none if they are 0, 1, 2, ..., or if not every one can be a name."""
+    found = classes.tolist()
+    try:
+        return () if found == list(range(len(found))) else checked(map(str, found))
+    except DataError:
+        return ()
