@@ -43,6 +43,22 @@ def test_each_prediction_names_its_own_file_and_a_damaged_one_is_left_out(photos
     assert f"{photos / 'nil' / '1.png'} " in said(capsys, "predict", TARGET, "--data", photos)
 
 
+def test_a_folder_that_is_no_class_among_some_that_are_is_named(photos, tmp_path, capsys):
+    learner = insitu.compile(TARGET, data=digits().x_train[:20], scheme="head", classes=["nil", "two"])
+    learner.save(tmp_path / "two.insitu")
+    note = "note: no class of the model is named one, so no labels are shown (known: nil, two)"
+    assert note in said(capsys, "predict", tmp_path / "two.insitu", photos)
+    assert "no class of the model" not in said(capsys, "predict", tmp_path / "two.insitu", photos / "nil")
+    other = insitu.compile(TARGET, data=digits().x_train[:20], scheme="head", classes=["a", "b"])
+    other.save(tmp_path / "other.insitu")
+    assert "no class of the model" not in said(capsys, "predict", tmp_path / "other.insitu", photos)
+
+
+def test_photos_without_classes_cannot_be_learned_and_the_error_says_how(photos, capsys):
+    assert main(["train", str(TARGET), "--data", str(photos / "nil")]) == 1
+    assert "have no labels\n  try: a folder with one subfolder per class" in capsys.readouterr().err
+
+
 def test_photos_in_folders_of_a_class_are_counted(photos, tmp_path, capsys):
     moved = shutil.copytree(photos, tmp_path / "moved")
     (moved / "nil" / "old").mkdir()

@@ -235,6 +235,8 @@ WRONG = {
     "1,2,3\n4,5": "line 2: has 2 columns, but line 1 has 3",
     "a,b,c\n1,2,3\n4,5,6,7": "line 3: has 4 columns, but the heading has 3",
     "1,5;2;3\n1,5;0;2\n4.5;2;1": "line 3, column 1: '4.5' is not a number",
+    "mass;size;colour;kind\n1,5;3,2;blue;plum\n2,5;3,x;blue;plum": r"line 3, column 2 \(size\): '3,x' is not a number",
+    "mass;colour;kind\n1,5;blue\n2,5;red;plum": "line 2: has 2 columns, but the heading has 3",
 }
 
 
@@ -242,6 +244,13 @@ WRONG = {
 def test_what_is_wrong_in_a_csv_is_named_by_line_and_column(tmp_path, text):
     (tmp_path / "bad.csv").write_text(text)
     with pytest.raises(DataError, match=rf"bad\.csv, {WRONG[text]}"):
+        read_samples(tmp_path / "bad.csv", ROWS)
+
+
+@pytest.mark.parametrize("text, said", [("", "is empty"), ("a,b,c\n\n", "has a heading, but no lines below it")])
+def test_a_table_without_lines_is_said_to_have_none(tmp_path, text, said):
+    (tmp_path / "bad.csv").write_text(text)
+    with pytest.raises(DataError, match=rf"bad\.csv: {said}$"):
         read_samples(tmp_path / "bad.csv", ROWS)
 
 

@@ -12,6 +12,7 @@ from insitu.data import Samples, as_samples
 from insitu.errors import DataError, Error
 from insitu.graph import Graph
 from insitu.terminal.colour import is_terminal, say
+from insitu.terminal.wording import number_of
 
 
 def show(arguments, text: str, data) -> None:
@@ -90,4 +91,4 @@ def tell(history) -> None:
 
 def counted(samples: Samples) -> str:
     """`x_train, y_train of digits.npz: 300 samples`"""
-    return f"{samples.source}: {len(samples):,} samples"
+    return f"{samples.source}: {number_of(len(samples), 'sample')}"

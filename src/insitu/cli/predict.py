@@ -18,6 +18,7 @@ from insitu.data.labels import is_number
 from insitu.errors import DataError, Error
 from insitu.files import replacing
 from insitu.graph import Graph
+from insitu.graph.classes import listed
 from insitu.learner.model import Model, load
 
 HELP = "run the generated C of a model or learner on samples"
@@ -120,6 +121,11 @@ def readable(arguments, graph: Graph) -> tuple[list[tuple[str, Samples]], list[D
 
 def labels_of(read: list[Samples], graph: Graph) -> np.ndarray | None:
     """The labels, if the files say them in the model's own words (subfolders named like its classes)."""
+    named = {name for s in read for name in s.names}
+    unknown = sorted(named - set(graph.classes))
+    if unknown and named & set(graph.classes):
+        say(f"note: no class of the model is named {listed(unknown, 4)}, so no labels are shown "
+            f"(known: {listed(graph.classes, 12)})")  # fmt: skip
     if not all(s.labels is not None and s.names and set(s.names) <= set(graph.classes) for s in read):
         return None
     return np.concatenate([np.asarray(by_name(s, graph.classes).labels) for s in read])

@@ -141,12 +141,18 @@ def check_labels(samples: Samples, classes: int) -> Samples:
     """The samples with labels as the C takes them; raises if a label is not one of the model's classes."""
     y = samples.labels
     if y is None:
-        raise DataError("the samples have no labels")
+        raise DataError("the samples have no labels", hint=_labelled())
     y = class_numbers(y, "labels")
     if y.size and (y.min() < 0 or y.max() >= classes):
         what = f"labels are {y.min()}..{y.max()}, but the model has classes 0..{classes - 1}"
         raise DataError(what, hint=_way_out(y, classes))
     return replace(samples, labels=np.ascontiguousarray(y, np.int32))
+
+
+def _labelled() -> str:
+    """How samples get labels."""
+    python = "fit(x, y), or a folder with one subfolder per class"
+    return either(shell="a folder with one subfolder per class; a label column; y beside x in an .npz", python=python)
 
 
 def _way_out(y: np.ndarray, classes: int) -> str:

@@ -1,7 +1,8 @@
 """Tables in text files: which sign separates columns, which decimals; and in which line and column a number is missing.
 
 A file is taken to be written with `,` between columns and `.` in numbers, with `;` and `.` or `,`, or with tabs and
-either: whichever makes the most cells numbers. Nothing here knows what the columns mean (reading.py).
+either: whichever gives most lines the same columns, and makes the most cells numbers. Nothing here knows what the
+columns mean (reading.py).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ LABEL_HEADINGS = ("label", "class", "target")  # of a table's column, best first
 LOOKED_AT = 50  # lines that decide how a file is written
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")  # cells that say that nothing is known
 EMPTY = "fill it in, or remove the line or the column"
-WORDS = "remove the column, or give each of its words a column with 0 and 1"
+WRONG = "correct it, or remove the column"
+HEADED = "; under a heading, a column of words becomes columns of 0 and 1"
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ class Table:
         found = self.style.number(cell)
         if found is None:
             name = f" ({self.heading[column].strip()})" if self.heading else ""
-            what, hint = (f"{cell[:40]!r} is not a number", WORDS) if cell else ("is empty", EMPTY)
+            wrong = WRONG + ("" if self.heading else HEADED)
+            what, hint = (f"{cell[:40]!r} is not a number", wrong) if cell else ("is empty", EMPTY)
             raise DataError(what, where=f"{self.path}, line {self.lines[row]}, column {column + 1}{name}", hint=hint)
         return found
 
@@ -155,6 +158,8 @@ def read_table(path: Path, label: str = "") -> Table:
     heading = []
     if rows and not any(style.number(cell) is not None for cell in rows[0]):
         heading, rows, lines = rows[0], rows[1:], lines[1:]
+    if not rows:
+        raise DataError("has a heading, but no lines below it" if heading else "is empty", where=str(path))
     _check_widths(path, heading, rows, lines)
     return Table(path, style, heading, rows, lines, _known_label(path, heading, label))
 
@@ -170,13 +175,18 @@ def _known_label(path: Path, heading: list[str], label: str) -> str:
 
 
 def _style(lines: list[str]) -> Style:
-    """The first of the styles in which the largest share of cells are numbers."""
+    """The first of the styles that give most lines as many columns as the first one, and the largest share of numbers.
 
-    def share(style: Style) -> float:
-        cells = [cell for row in _cells(lines, style)[0] for cell in row]
-        return sum(style.number(cell) is not None for cell in cells) / max(len(cells), 1)
+    The columns come first: in a table of words, decimals with a comma would look like columns.
+    """
 
-    return max(STYLES, key=share)
+    def merit(style: Style) -> tuple[bool, float]:
+        rows = _cells(lines, style)[0]
+        cells = [cell for row in rows for cell in row]
+        even = sum(len(row) == len(rows[0]) > 1 for row in rows)
+        return 2 * even > len(rows), sum(style.number(cell) is not None for cell in cells) / max(len(cells), 1)
+
+    return max(STYLES, key=merit)
 
 
 def _cells(lines: list[str], style: Style) -> tuple[list[list[str]], list[int]]:

@@ -4,6 +4,7 @@
     option(rows=True)                      --rows                        or   recipe=Recipe(rows=True)
     either(shell="...", python="...")      a sentence that is different altogether
     layer_words("0")                       layer "0"
+    number_of(2, "sample")                 2 samples
     Caller.teaches                         is a network of our own trained, whose settings nobody can choose?
 
 Errors and notes are worded when they are made. Whoever makes them does not know the caller: the command line says once
@@ -50,6 +51,11 @@ def in_lesson() -> Iterator[None]:
         yield
     finally:
         Caller.teaches = before
+
+
+def number_of(count: int, one: str, more: str = "") -> str:
+    """1 sample, 1,200 samples"""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
 def either(*, shell: str, python: str) -> str:

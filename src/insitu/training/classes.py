@@ -18,7 +18,7 @@ from insitu.data.labels import is_number, numbered_classes
 from insitu.errors import DataError
 from insitu.graph import Graph
 from insitu.graph.classes import checked, fitting, listed
-from insitu.terminal.wording import either, option
+from insitu.terminal.wording import either, number_of, option
 
 MOST = 65_536  # classes of a head that follows from class numbers
 
@@ -110,7 +110,7 @@ def _of_data(graph: Graph, samples: Samples | None, found: tuple[str, ...]) -> C
         if set(found) <= set(own) or (not own and all(_is_number_below(name, width) for name in found)):
             return Classes(None, own or tuple(map(str, range(width))))
         why = "the model knows other ones" if own else f"the model does not name its own {width:,}"
-        note = f"a new head for the {len(found)} classes of the data ({why})"
+        note = f"a new head for the {number_of(len(found), 'class', 'classes')} of the data ({why})"
         return Classes(len(found), found, note, perhaps="in any order" if not own and len(found) == width else "")
     count = int(samples.labels.max()) + 1
     rarely = _unused(samples.labels, count)
