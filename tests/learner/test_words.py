@@ -33,3 +33,19 @@ def test_a_training_that_ends_far_below_guessing_has_not_diverged():
     assert "loss 0.004 to 0.9" in diverged(history(0.004, 0.72, 0.9), guessed=1.1, found=False)
     assert diverged(history(1.1, 20.0, 40.0), guessed=1.1, found=False).endswith("or none to have one found")
     assert diverged(history(1.1, 20.0, 40.0), guessed=1.1, found=True).endswith("more samples, or a smaller rate")
+
+
+@pytest.mark.parametrize(
+    ("losses", "last", "said"),
+    [
+        ([0.05, 14.5, 3.0, 1.7], 1.7, True),  # it knew its first sample, and was thrown away by the second
+        ([0.05, 14.5, 3.0, 1.7], 0.1, False),  # and found back
+        ([0.05, 4.5, 3.0, 1.7], 1.7, False),  # it may have been right by chance
+        ([1.6, 14.5, 3.0, 1.7], 1.7, False),  # it knew nothing
+    ],
+)
+def test_a_network_thrown_away_in_a_few_epochs_is_said_at_a_rate_that_was_given(losses, last, said):
+    history = History(batch=1, loss=[2.4, last], losses=[np.repeat(losses, [1, 9, 45, 45])])
+    assert bool(diverged(history, guessed=1.61, found=False)) == said
+    assert not said or "training diverged (loss 0.05 to 1.7)" in diverged(history, guessed=1.61, found=False)
+    assert not diverged(history, guessed=1.61, found=True)

@@ -20,6 +20,7 @@ DIVERGED = 1.5  # times the loss of the first samples
 MOSTLY = 0.8  # of all samples: a class with as many hides the others
 FAR_BELOW = 0.5  # of the loss of guessing: whatever ends there has not diverged
 GUESSING, SOME = 0.98, 3  # of that loss: whatever ends there after some epochs knows nothing
+THROWN = 8  # times that loss: a sample's, if a step has thrown away what the network knew
 
 
 def advice(parameters: tuple[Value, ...], recipe: Recipe, deeper: bool = True) -> str:
@@ -92,15 +93,24 @@ def odd_targets(labels: np.ndarray) -> str:
     return f"{what}: they were learned from, but not chosen by. Are they right?" if count else ""
 
 
+def _thrown_away(history: History, guessed: float) -> bool:
+    """Did a network that knew its first samples lose all of it in a few steps, and end where guessing is?"""
+    losses = history.losses[0]
+    knew = float(np.mean(losses[: history.batch])) < FAR_BELOW * guessed
+    return knew and float(np.max(losses)) > THROWN * guessed and history.loss[-1] >= GUESSING * guessed
+
+
 def diverged(history: History, guessed: float, found: bool) -> str:
     """The message if training diverged: the last epoch's loss is far above that of the first samples, and no longer
     far below that of guessing; or, at a rate that was given, it ends where guessing is. found: was its rate found?
     """
     if not history.loss or history.restored:
         return ""
-    first, last = float(np.mean(history.losses[0][: max(8, len(history.losses[0]) // 20)])), history.loss[-1]
+    thrown = not found and _thrown_away(history, guessed)
+    early = history.batch if thrown else max(8, len(history.losses[0]) // 20)
+    first, last = float(np.mean(history.losses[0][:early])), history.loss[-1]
     steady = bool(np.isfinite((first, last)).all()) and last <= max(DIVERGED * first + 1e-6, FAR_BELOW * guessed)
-    guesses = not found and len(history.loss) >= SOME and last >= GUESSING * guessed
+    guesses = not found and (thrown or len(history.loss) >= SOME) and last >= GUESSING * guessed
     if steady and not guesses:
         return ""
     what = f"training diverged (loss {first:.3g} to {last:.3g})"
