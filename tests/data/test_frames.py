@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -47,3 +49,21 @@ def test_words_are_no_numbers_to_a_model_that_never_learned_words():
 def test_a_missing_label_is_named(missing, kind):
     with pytest.raises(DataError, match="sample 3: has no label"):
         as_samples(X, rows(), labels=kind([*WORDS[:3], missing]))
+
+
+def named_rows():
+    return replace(rows(), columns=("a", "b=dry", "b=wet"))
+
+
+@pytest.mark.parametrize("order", [["a", "b"], ["b", "a"], ["label", "b", "a"]])
+def test_a_row_of_a_frame_is_one_sample_by_the_names_of_its_columns(order):
+    row = pandas.DataFrame({"a": [7.0], "b": ["wet"], "label": ["tap"]})[order].iloc[0]
+    assert as_inputs((row,), named_rows())[0].tolist() == [[7.0, 0.0, 1.0]]
+    found = as_samples(row.drop("label", errors="ignore"), named_rows(), labels=["tap"])
+    assert found.inputs[0].tolist() == [[7.0, 0.0, 1.0]] and found.names == ("tap",)
+
+
+def test_a_column_that_is_missing_is_named_without_the_words_of_others():
+    with pytest.raises(DataError, match="has no column 'a'") as e:
+        as_inputs((pandas.DataFrame({"b": ["wet"]}),), named_rows())
+    assert e.value.hint == "its columns are b; needed are a, b"

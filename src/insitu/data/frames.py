@@ -17,6 +17,14 @@ def is_frame(x: Any) -> bool:
     return hasattr(x, "loc") and hasattr(x, "columns")
 
 
+def framed(x: Any, graph: Graph) -> Any:
+    """A row of a frame as a frame of one row, if it names a column of the model's; anything else as it is."""
+    named = hasattr(x, "to_frame") and hasattr(x, "index") and not is_frame(x)
+    if not named or not {name.partition("=")[0] for name in graph.columns} & {str(name).strip() for name in x.index}:
+        return x
+    return x.to_frame().T.infer_objects()
+
+
 def label_apart(frame: Any, graph: Graph) -> tuple[Any, Any]:
     """The frame without its label, and the label; None if it has none.
 

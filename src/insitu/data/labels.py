@@ -93,7 +93,8 @@ def by_name(samples: Samples, names: tuple[str, ...]) -> Samples:
         if all(map(is_number, samples.names)):
             return replace(samples, labels=np.array([int(n) for n in samples.names])[samples.labels], names=())
         what = f"the labels are names, such as {samples.names[0]!r}, but the model does not name its classes"
-        hint = either(shell="labels that are class numbers", python="class numbers, or load(..., classes=[...])")
+        hint = either(shell="--classes NAME,NAME,... in the order of its outputs, or labels that are class numbers",
+                      python="class numbers, or load(..., classes=[...])")  # fmt: skip
         raise DataError(what, hint=hint)
     used = set(samples.labels.tolist())
     places = np.zeros(len(samples.names), np.int64)

@@ -91,9 +91,10 @@ class Table:
         heading = [name.strip() for name in self.heading]
         missing = next((name for name in names if name not in heading), None)
         if missing is not None:
-            needed = list(dict.fromkeys(name.partition("=")[0] for name in names))  # colour=red is a word of colour
-            hint = f"its columns are {_listed(heading)}; needed are {_listed(needed)}"
-            raise DataError(f"has no column {missing.partition('=')[0]!r}", where=str(self.path), hint=hint)
+            own = [_column(name) if name in names else name for name in heading]
+            needed = [_column(name) for name in names]
+            hint = f"its columns are {_listed(own)}; needed are {_listed(needed)}"
+            raise DataError(f"has no column {_column(missing)!r}", where=str(self.path), hint=hint)
         return [heading.index(name) for name in names]
 
     def names(self, columns: Sequence[int]) -> tuple[str, ...]:
@@ -139,8 +140,14 @@ def without_gaps(whole: Table, columns: list[int], so: str = "not learned") -> t
     return table, (f"{count:,} of {all_of_them:,} lines lack a value: {so}",) if count else ()
 
 
+def _column(name: str) -> str:
+    """colour=red is a word of the column colour."""
+    return name.partition("=")[0]
+
+
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    each = list(dict.fromkeys(names))
+    return ", ".join(each[:12]) + (", ..." if len(each) > 12 else "")
 
 
 def read_table(path: Path, label: str = "") -> Table:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from insitu.data.frames import by_name, is_frame, label_apart
+from insitu.data.frames import by_name, framed, is_frame, label_apart
 from insitu.data.labels import label_array, numbered
 from insitu.data.reading import read_samples
 from insitu.data.recordings import cut_recordings
@@ -58,6 +58,7 @@ def as_samples(data, graph: Graph, *, labels=None, targets: bool | tuple[str, ..
         if labels is not None:
             y, names = label_array(labels), ()
     else:
+        data = framed(data, graph)
         if is_frame(data) and labels is None and not targets:
             data, labels = label_apart(data, graph)
         data, labels = cut_recordings(_by_input(data, graph), labels, graph)
@@ -90,7 +91,7 @@ def as_inputs(given: tuple, graph: Graph) -> tuple[np.ndarray, ...]:
     if not given or any(x is None for x in given):
         what = "there is nothing to predict" + (": it is None" if given else "")
         raise DataError(what, hint="an array, a list, or a path")
-    only = _by_input(only, graph)
+    only = _by_input(framed(only, graph), graph)
     given = (only,) if len(given) == 1 else given
     given = tuple(only) if only is not None and _is_inputs(only, len(graph.inputs)) else given
     first = label_apart(given[0], graph)[0] if is_frame(given[0]) else given[0]

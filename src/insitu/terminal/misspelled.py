@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar
 
 from insitu.errors import ArgumentError
-from insitu.terminal.wording import meant
+from insitu.terminal.wording import RECIPE, meant
 
 # arguments of other libraries: what they are called here, and what takes their place
 HERE = {"learning_rate": "rate", "lr": "rate", "validation_data": "test", "num_epochs": "epochs"}
@@ -21,6 +22,8 @@ INSTEAD = {
     "class_weight": "give the samples of a rare class more often",
     "sample_weight": "give a sample that counts more several times",
     "validation_data": "test=(x, y) only measures these samples, as Keras does; validation=(x, y) also chooses by them",
+    "verbose": "progress is shown on a terminal and in a notebook; progress=lambda *about: None hides it",
+    "validation_split": "validation=(x, y); without it, fit holds samples out by itself",
 }
 
 Public = TypeVar("Public", bound=Callable[..., Any])
@@ -67,4 +70,7 @@ def _unknown(function: Callable[..., Any], named: dict[str, Any]) -> ArgumentErr
 
 def _here(wrong: str, names: list[str]) -> str:
     """What an unknown argument probably means."""
+    field = next(iter(get_close_matches(wrong, RECIPE, 1, 0.8)), "") if "recipe" in names else ""
+    if field:
+        return f" (here: recipe=insitu.Recipe({field}=...))"
     return f" (here: {HERE[wrong]})" if HERE.get(wrong) in names else meant(wrong, names)
