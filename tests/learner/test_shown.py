@@ -12,6 +12,7 @@ from insitu.learner.feed import Feed, plain
 from insitu.learner.history import History
 from insitu.learner.rates import Rates
 from insitu.learner.settle import Settled
+from insitu.learner.shown import BELOW, HIGH
 from insitu.learner.watch import Watch
 
 from ..learners import data, learner
@@ -48,6 +49,22 @@ def test_curves_are_a_picture(tmp_path):
     assert len(lines[0].attrib["points"].split()) == 2, "what is not finite has no place"
     assert "svg" in history._repr_html_() and history.plot()._repr_svg_().startswith("<svg")
     assert len(repr(history.plot())) < 120 and "<svg" not in repr(history.plot())
+
+
+def heights(history: History) -> list[list[float]]:
+    """Of each curve: how high its points are, from 0 to 1 of the picture."""
+    lines = [node for node in ET.fromstring(history.plot().svg).iter() if node.tag.endswith("polyline")]
+    ys = [[float(point.partition(",")[2]) for point in line.attrib["points"].split()] for line in lines]
+    return [[round((HIGH - BELOW - y) / (HIGH - BELOW - 24), 2) for y in each] for each in ys]
+
+
+def test_an_accuracy_is_as_high_as_it_is():
+    assert heights(History(loss=[2.0, 1.0], accuracy=[1.0, 1.0], tested=[0.5, 0.75])) == [[1, 0], [1, 1], [0.5, 0.75]]
+
+
+def test_what_stays_the_same_and_a_single_epoch_are_lines():
+    assert heights(History(loss=[3.0, 3.0], error=[2.0, 4.0])) == [[0.5, 0.5], [0, 1]]
+    assert heights(History(loss=[3.0], accuracy=[0.9])) == [[0.5, 0.5], [0.9, 0.9]]
 
 
 def test_an_empty_history_shows_too():

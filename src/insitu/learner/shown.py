@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,10 +108,11 @@ class Picture:
 
 
 def curves(history: History) -> str:
-    """An SVG of the loss and of each measure over the epochs, each on its own scale."""
+    """An SVG of the loss and each measure over the epochs: accuracies from 0 to 1, the others on their own scales."""
     lines, legend = [], []
     for (name, values), colour in zip(columns(history).items(), COLOURS):
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _points(values))
+        share = bool(history.accuracy) and name != "loss"
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _points(values, (0.0, 1.0) if share else None))
         lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
         at = LEFT + 8 + 145 * len(legend)
         words = f"{name} {values[0]:.3g} to {values[-1]:.3g}"
@@ -127,10 +129,14 @@ def curves(history: History) -> str:
     )
 
 
-def _points(values: list[float]) -> list[tuple[float, float]]:
-    """Places in the picture; numbers that are not finite have none."""
-    known = [(i, v) for i, v in enumerate(values) if v == v and abs(v) != float("inf")]
-    low, high = min((v for _, v in known), default=0), max((v for _, v in known), default=1)
+def _points(values: list[float], span: tuple[float, float] | None) -> list[tuple[float, float]]:
+    """Places in the picture, on a scale of this span or of their own; numbers that are not finite have none.
+
+    Numbers that are all the same are half way up, and a single one is a line.
+    """
+    known = [(i, v) for i, v in enumerate(values * 2 if len(values) == 1 else values) if isfinite(v)]
+    low, high = span or (min((v for _, v in known), default=0), max((v for _, v in known), default=1))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
     wide, high_px = WIDE - 8 - LEFT, HIGH - BELOW - 24
-    scale = (high - low) or 1.0
-    return [(LEFT + wide * i / max(len(values) - 1, 1), 24 + high_px * (1 - (v - low) / scale)) for i, v in known]
+    return [(LEFT + wide * i / max(len(values) - 1, 1), 24 + high_px * (high - v) / (high - low)) for i, v in known]
