@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from insitu.learner.advice import diverged
+from insitu.learner.fitting import slower_words
 from insitu.learner.held_out import Score, change
 from insitu.learner.history import History
+from insitu.terminal.lines import Lines
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,13 @@ def test_a_network_thrown_away_in_a_few_epochs_is_said_at_a_rate_that_was_given(
     assert bool(diverged(history, guessed=1.61, found=False)) == said
     assert not said or "training diverged (loss 0.05 to 1.7)" in diverged(history, guessed=1.61, found=False)
     assert not diverged(history, guessed=1.61, found=True)
+
+
+def test_epochs_of_a_training_that_begins_again_are_told_from_those_before(capsys):
+    """They count from 1 again: a log would show the same epoch twice."""
+    with Lines() as lines:
+        lines.began -= 1  # it takes long enough to be said
+        lines("epoch 60 of 60, loss 1.1", 60, 60)
+        slower_words(lines)("epoch 25 of 60, loss 0.013", 25, 60)
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["epoch 60 of 60, loss 1.1 (100 %)", "epoch 25 of 60, loss 0.013, again at lower rates (41 %)"]

@@ -92,7 +92,8 @@ def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> H
     epochs, found, tries, shown = range(run.start, settings.last(run.stop)), settings, [], perf_counter()
     while True:
         history = found.history(found.feed)
-        for epoch in run_epochs(found.begin(), found.course, epochs, report, run.threads):
+        shows = slower_words(report) if tries else report
+        for epoch in run_epochs(found.begin(), found.course, epochs, shows, run.threads):
             history.add(epoch, learner.recipe.loss)
             if run.asked or perf_counter() - shown >= SHOWN:
                 take_over(learner, found.feed)
@@ -105,6 +106,11 @@ def _trained(learner: Learner, settings: Settled, run: Run, report: Report) -> H
         if slower is None:
             return _finished(learner, *_best(tries))
         found = slower
+
+
+def slower_words(report: Report) -> Report:
+    """What a training shows that begins again because it diverged: its epochs are not those of before."""
+    return lambda words, done, total: report(f"{words}, again at lower rates", done, total)
 
 
 def _best(tries: list[tuple[Settled, History]]) -> tuple[Settled, History]:

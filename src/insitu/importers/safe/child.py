@@ -26,7 +26,7 @@ from insitu.importers.safe.screen import screen
 from insitu.importers.safe.zipped import MAX_BYTES
 from insitu.importers.sizes import Shapes
 
-NOTES = {".pt2": "read by torch's own loader: a .pt2 is as trusted as its author"}
+NOTES = {".pt2": "the .pt2 was read by torch's own loader: trust it only as much as its author"}
 SECONDS = 120
 MEMORY_BYTES = 4 << 30  # address space, in addition to what torch itself maps
 MAX_REPORT = 1 << 16  # bytes of the child's output that are read
