@@ -121,9 +121,9 @@ def test_codes_with_an_underscore_are_words_and_no_number(tmp_path):
 
 
 def test_a_table_without_a_line_says_so(tmp_path):
-    for text in ("", "size,label\n"):
+    for text, words in (("", "is empty"), ("size,label\n", "has a heading, but no lines")):
         (tmp_path / "empty.csv").write_text(text)
-        with pytest.raises(DataError, match=r"empty\.csv: has no samples"):
+        with pytest.raises(DataError, match=rf"empty\.csv: {words}"):
             read_samples(tmp_path / "empty.csv", takes(1))
 
 

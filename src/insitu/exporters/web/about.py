@@ -20,6 +20,7 @@ from insitu.graph import Graph, Value
 from insitu.graph.classes import word
 from insitu.learner.few import least_gain
 from insitu.learner.rates import parameters_of
+from insitu.terminal.wording import option
 from insitu.training.head import HEAD, in_use
 from insitu.training.train import BODY_RATE
 
@@ -84,7 +85,7 @@ def _method(learner: Learner) -> str:
     method = method_of({verb: (g.inputs, g.outputs) for verb, g in learner.graphs.items()})
     if method.samples != 1:
         what = f"this program takes {method.samples} samples at once, and a page learns from one at a time"
-        raise DataError(what, hint="compile with batch=1: its statistics are then frozen")
+        raise DataError(what, hint=f"compile with {option(batch=1)}: its statistics are then frozen")
     return method.verb
 
 
