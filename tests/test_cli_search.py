@@ -63,11 +63,16 @@ def test_other_peoples_files_are_not_mixed_with_a_search(task, tmp_path, capsys)
     assert "1 files that are not of a search of insitu, for example head.txt" in capsys.readouterr().err
 
 
-def made(capsys, line: str) -> int:
-    """The SRAM of what this line compiles."""
+def reported(capsys, line: str) -> dict:
+    """What is said of the program that this line compiles."""
     program, *words = shlex.split(line)
     assert program == "insitu" and main([*words, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    return json.loads(capsys.readouterr().out)
+
+
+def made(capsys, line: str) -> int:
+    """The SRAM of what this line compiles."""
+    report = reported(capsys, line)
     return report.get("sram_bytes") or report["arena_bytes"] + report["state_bytes"]
 
 
@@ -89,6 +94,11 @@ def test_every_line_makes_what_its_row_says(options, task, tmp_path, capsys):
 def test_every_line_makes_what_its_row_says_on_a_board(options, task, tmp_path, capsys):
     point = searched(capsys, task, *options, "--board", "nrf52840", "--sram", "32K", f"-o{tmp_path / 'found'}")[-1]
     assert made(capsys, point["command"]) == point["sram_bytes"]
+
+
+def test_the_flash_of_a_row_has_the_first_values_of_what_is_trained(task, tmp_path, capsys):
+    for point in searched(capsys, task, "-o", tmp_path / "found"):
+        assert reported(capsys, point["command"])["const_bytes"] == point["flash_bytes"]
 
 
 def test_every_line_makes_what_its_row_says_for_targets(task, tmp_path, capsys):

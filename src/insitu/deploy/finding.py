@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from insitu.boards import Board
-from insitu.codegen import Program
-from insitu.deploy.auto import HOST, host_bytes
+from insitu.codegen import Program, emit_program
+from insitu.deploy.auto import HOST
 from insitu.deploy.budget import Need as Linked
 from insitu.deploy.budget import amounts
 from insitu.deploy.deployment import Deployment, deploy, deploy_program
@@ -125,10 +125,9 @@ def _name(point: Point, small: bool) -> str:
 def whole_of(searching: Search, most: int) -> int:
     """The SRAM of everything that there is to choose, if that is less than `most`."""
     model = searching.model
-    whole = {(part.at, part.share > 0): k for k, part in enumerate(model.parts)}  # of each weight, the largest share
-    if not whole or model.bytes([*whole.values()], searching.floor) >= most:  # no need to plan that
+    if not model.everything or model.bytes(model.everything, searching.floor) >= most:  # no need to plan that
         return most
-    need = searching.measure(model.scheme([*whole.values()]), Need(most))
+    need = searching.measure(model.scheme(model.everything), Need(most))
     return most if need is None else min(most, need.sram)
 
 
@@ -148,7 +147,7 @@ def measured(parts: Parts, limits: Limits, budget: Need, head: Head) -> Need | N
     try:
         graphs = parts.graphs()
         if limits.board is None:
-            return Need(host_bytes(graphs), constants(graphs))
+            return here(graphs)[0]
         programs = Programs(graphs)
         program = replace(programs.lowered_to(programs.rooms(budget.sram)[0]), in_place=True)
         steps = round(steps_of(program, limits.board) * head.dearer)
@@ -157,8 +156,10 @@ def measured(parts: Parts, limits: Limits, budget: Need, head: Head) -> Need | N
         return None
 
 
-def constants(graphs: Mapping[str, Graph]) -> int:
-    return sum({name: array.nbytes for g in graphs.values() for name, array in g.constants.items()}.values())
+def here(graphs: Mapping[str, Graph]) -> tuple[Need, int]:
+    """What a program needs on this machine, as `compile` says it, and its arena."""
+    program = emit_program({verb: plan(g) for verb, g in graphs.items()})
+    return Need(program.arena_bytes + program.state_bytes, program.const_bytes), program.arena_bytes
 
 
 def steps_of(program: Program, board: Board) -> int:
@@ -214,7 +215,7 @@ def head_of(parts: Parts, limits: Limits, most: Need) -> Head | None:
     try:
         graphs = replace(parts, scheme=HEAD).graphs()
         if limits.board is None:
-            return Head(Need(host_bytes(graphs), constants(graphs)), max(plan(g).arena_bytes for g in graphs.values()))
+            return Head(*here(graphs))
         program = Programs(graphs).least
         least = Head.of(deploy_program(program, limits), program.arena_bytes)
         if least.need.within(most):

@@ -13,9 +13,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ import numpy as np
 from insitu.errors import needs
 from insitu.schemes.contribution import Contribution, Gain
 from insitu.schemes.cost import Bytes, input_bytes, mask_sums
+from insitu.schemes.ladder import highest, rungs
 from insitu.schemes.layers import Layer
 from insitu.schemes.update import Scheme, Update
 
-ROUNDS = 4  # plans for one budget, at most
+ROUNDS = 4  # plans for one budget and one kind of estimate, at most
 MORE = 16  # a part of the budget to try beyond the estimate, as long as nothing has shown how far it is off
 FARTHEST = 2  # times the budget: an estimate above it has nothing left to offer
 FINE = 64  # a part of the budget that is not worth another plan
@@ -88,6 +90,7 @@ class Model:
     layers: list[Layer]
     table: Contribution
     each: Bytes = PLAIN
+    beyond: tuple[int, ...] = ()  # for each first trained layer, the bytes beyond the estimate that plans have shown
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -111,7 +114,23 @@ class Model:
             node = layer.node
             most = max(most, ELEMENT * max(node.inputs[0].type.size, node.output.type.size))
             found.append(masks[layer.name] + most)
-        return found[::-1]
+        return [depth + more for depth, more in zip_longest(found[::-1], self.beyond, fillvalue=0)]
+
+    @cached_property
+    def everything(self) -> list[int]:
+        """All biases, and the largest share of each weight."""
+        return sorted({(part.at, part.share > 0): k for k, part in enumerate(self.parts)}.values())
+
+    @cached_property
+    def rungs(self) -> list[list[int]]:
+        """The parts of each rung of the ladder that this table makes, from none to all there are."""
+        parts = {(self.layers[part.at].name, part.share): k for k, part in enumerate(self.parts)}
+        found, done = [[]], dict[tuple[str, bool], int]()
+        for step in rungs(self.layers, self.table, self.each):
+            if (step.layer, step.share) in parts:
+                done[step.layer, step.share > 0] = parts[step.layer, step.share]
+                found.append(sorted(done.values()))
+        return found if found[-1] == self.everything else [*found, self.everything]
 
     def scheme(self, chosen: Sequence[int], name: str = "found") -> Scheme:
         done: dict[int, Update] = {}
@@ -123,13 +142,19 @@ class Model:
     def gain(self, chosen: Sequence[int]) -> float:
         return sum(self.parts[k].gain for k in chosen)
 
+    def state(self, chosen: Sequence[int]) -> int:
+        return sum(self.parts[k].state for k in chosen)
+
+    def first(self, chosen: Sequence[int]) -> int:
+        """The place of the first trained layer."""
+        return min(self.parts[k].at for k in chosen)
+
     def bytes(self, chosen: Sequence[int], floor: int) -> int:
         """State and arena, estimated; `floor` is the arena of the forward pass alone."""
         if not chosen:
             return floor
-        first = min(self.parts[k].at for k in chosen)
-        held = sum(self.parts[k].held for k in chosen) + self.depths[first]
-        return sum(self.parts[k].state for k in chosen) + max(floor, held)
+        held = sum(self.parts[k].held for k in chosen) + self.depths[self.first(chosen)]
+        return self.state(chosen) + max(floor, held)
 
 
 def solve(model: Model, sram: int, floor: int) -> list[int]:
@@ -247,6 +272,7 @@ class Search:
     measure: Measure
     floor: int = 0
     error: int = 0  # bytes that schemes need beyond their estimate
+    errors: dict[int, int] = field(default_factory=dict)  # the same, by the place of the first trained layer
     found: list[Found] = field(default_factory=list)  # what fitted an earlier budget
 
     @cached_property
@@ -257,36 +283,68 @@ class Search:
         """The best scheme that really fits the budget, as far as a few plans tell; None if not even the head does."""
         if self.head is None or not self.head.within(budget):
             return None
-        known = [f for f in self.found if f.need.within(budget)]
-        best, tried = max([Found(HEAD, 0.0, self.head), *known], key=lambda f: f.gain), set[tuple[int, ...]]()
         base = self.head.sram - self.floor  # what is not in the model: the head, stack, protocol
-        rooms = Rooms(budget.sram, budget.sram - base - self.error, budget.sram - base)
+        usual = budget.sram - base
+        highest(len(self.model.rungs), lambda number: self._fits(self.model.rungs[number], base, budget))
+        known = [f for f in self.found if f.need.within(budget)]
+        best = max([Found(HEAD, 0.0, self.head), *known], key=lambda f: f.gain)
+        best = self._better(best, self.model, Rooms(budget.sram, usual - self.error, usual), base, budget)
+        return self._better(best, self.corrected, Rooms(budget.sram, usual, usual), base, budget)
+
+    def _better(self, best: Found, model: Model, rooms: Rooms, base: int, budget: Need) -> Found:
+        """The best scheme that a few solutions of this model find, if it is better than this one."""
+        tried = set[tuple[int, ...]]()
         while len(tried) < ROUNDS and (room := rooms.next()) is not None:
-            chosen = solve(self.model, room, self.floor)
-            if tuple(chosen) in tried or self.model.gain(chosen) <= best.gain:
+            chosen = solve(model, room, self.floor)
+            if tuple(chosen) in tried or model.gain(chosen) <= best.gain:
                 rooms.too_small(room)
                 continue
             tried.add(tuple(chosen))
-            need = self.measure(self.model.scheme(chosen), budget)
+            need = self._needs(chosen, base, budget)
             if need is not None and need.within(budget):
-                best = Found(self.model.scheme(chosen), self.model.gain(chosen), need)
-                self.found.append(best)
+                best = self.found[-1]
                 rooms.too_small(room)
             else:
-                self._learn(chosen, need, base, budget)
-                rooms.too_large(room, budget.sram - base - self.error)
+                less = model.bytes(chosen, self.floor) - _over(need, budget)
+                rooms.too_large(room, less)
+                if model is self.model:
+                    self.error = budget.sram - base - less
         return best
 
-    def _learn(self, chosen: list[int], need: Need | None, base: int, budget: Need) -> None:
-        """Correct the estimate by a scheme that did not fit. One that fits was only made as small as it had to be."""
-        if need is None or need.sram <= budget.sram:
-            self.error += budget.sram // LESS  # something else than SRAM is short: less of everything must do
-        else:
-            self.error = need.sram - base - self.model.bytes(chosen, self.floor)
+    def _fits(self, rung: list[int], base: int, budget: Need) -> bool:
+        """Does this rung of the ladder fit? The head alone does, and what has no room for its state is not planned."""
+        if not rung or any(f.scheme == self.model.scheme(rung) and f.need.within(budget) for f in self.found):
+            return True
+        need = self._needs(rung, base, budget) if self.model.state(rung) < budget.sram - base else None
+        return need is not None and need.within(budget)
+
+    def _needs(self, chosen: list[int], base: int, budget: Need) -> Need | None:
+        """What a program needs; it is kept if it fits, and how far the estimate is off.
+
+        One that fits was only made as small as it had to be, so its estimate may be off by less."""
+        scheme = self.model.scheme(chosen)
+        need = self.measure(scheme, budget)
+        if need is not None:
+            self.errors[self.model.first(chosen)] = need.sram - base - self.model.bytes(chosen, self.floor)
+            if need.within(budget):
+                self.found.append(Found(scheme, self.model.gain(chosen), need))
+        return need
+
+    @property
+    def corrected(self) -> Model:
+        """The model with what was learned for each first trained layer; between two that are known, on a line."""
+        known, places = sorted(self.errors.items()), range(len(self.model.layers))
+        at, beyond = zip(*known) if known else ((0,), (0,))
+        return replace(self.model, beyond=tuple(np.interp(places, at, beyond).round().astype(int).tolist()))
 
     def front(self, budgets: Sequence[Need]) -> list[Found]:
         """The best scheme for each budget, without those that another one beats in both gain and SRAM."""
         return not_beaten([f for budget in budgets if (f := self.best(budget))])
+
+
+def _over(need: Need | None, budget: Need) -> int:
+    """The bytes by which a scheme is too large; if something else than SRAM is short, less of everything must do."""
+    return budget.sram // LESS if need is None or need.sram <= budget.sram else need.sram - budget.sram
 
 
 def not_beaten(found: Sequence[Found]) -> list[Found]:
