@@ -10,7 +10,7 @@ import pytest
 import insitu
 from insitu.boards import boards, find_board
 from insitu.deploy import board_programs, deploy_program
-from insitu.deploy.budget import coarser
+from insitu.deploy.budget import coarser, kb
 from insitu.errors import BudgetError
 from insitu.schemes.scheme import Scheme
 from insitu.terminal.wording import in_shell
@@ -57,7 +57,15 @@ def inverted():
     return MobileNetV2(depth=3).eval(), (torch.zeros(1, 3, 32, 32),)
 
 
-OWN = {"camera": camera, "wide": wide, "inverted": inverted}
+def dense():
+    """Most of what its head needs is the head itself: weights, and their gradient."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(23, 61), nn.ReLU(), nn.Linear(61, 199), nn.ReLU(), nn.Linear(199, 9)).eval(), (
+        torch.zeros(1, 23),
+    )
+
+
+OWN = {"dense": dense, "camera": camera, "wide": wide, "inverted": inverted}
 
 
 class Turned(nn.Module):
@@ -195,6 +203,22 @@ def test_memory_that_the_board_has_and_was_not_given_is_named():
         compiled("cnn1d", **options)
     assert "nrf52840 has that much" in e.value.hint
     follow("cnn1d", options, e.value)
+
+
+@pytest.mark.parametrize("board", [{}, {"board": "nrf52840"}], ids=["here", "board"])
+def test_the_least_that_is_named_is_the_least_of_what_is_short_and_says_how(board):
+    with pytest.raises(BudgetError) as e:
+        compiled("dense", scheme="head", sram=600, **board)
+    assert "even the head alone, with --head int8, needs" in e.value.hint
+    heads = [compiled("dense", scheme="head", head=head, **board) for head in ("float", "int8")]
+    bytes = [need(learner)[0] for learner in heads]
+    assert bytes[1] < bytes[0] and f"{kb(bytes[1])} of SRAM" in e.value.hint
+
+
+def test_what_is_short_by_a_byte_is_told_to_the_byte():
+    most = need(compiled("dense", scheme="full"))[0] - 1
+    with pytest.raises(BudgetError, match=f"needs {most + 1:,} B of SRAM, {most:,} B available"):
+        compiled("dense", scheme="full", sram=most)
 
 
 @pytest.fixture

@@ -57,10 +57,12 @@ def complaint(need: Need, limits: Limits) -> str:
     """What does not fit, and where most of the memory is needed."""
     if limits.flash is not None and need.flash > limits.flash:
         what = "the program needs" if limits.board else "the constants take"
-        return f"{what} {kb(need.flash)} of flash, {limits.has('flash', kb(limits.flash))}."
+        taken, most = apart(need.flash, limits.flash)
+        return f"{what} {taken} of flash, {limits.has('flash', most)}."
     assert limits.sram is not None
+    taken, most = apart(need.sram, limits.sram)
     return (
-        f"one training step needs {kb(need.sram)} of SRAM, {limits.has('sram', kb(limits.sram))}.\n"
+        f"one training step needs {taken} of SRAM, {limits.has('sram', most)}.\n"
         f"{peak(need.program.plans)}\n  plus {need.beside}"
     )
 
@@ -139,16 +141,24 @@ def way_out(tries: Tries, limits: Limits, need: Need) -> str:
     if found:
         return "   or   ".join(found)
     way, least = smallest(tries, limits, need)
-    who = "even the head alone" if tries.parts.head else "it"
+    who = least_words(way) if tries.parts.head else "it"
     asked = f"{who} needs {kb(least.sram)} of SRAM and {kb(least.flash)} of flash"
     return f"{asked}; {more_memory(need, way, least, limits) or other_board(tries, limits, need)}"
 
 
+def least_words(way: Way) -> str:
+    others = {name: value for name, value in way.settings.items() if name != "scheme"}
+    return f"even the head alone, with {option(**others)}," if others else "even the head alone"
+
+
 def smallest(tries: Tries, limits: Limits, need: Need) -> tuple[Way, Need]:
-    """The head alone, in the arithmetic that needs less; or the original options, if they need no more than that."""
+    """The head alone, with the options that need least of what is short; or the original options, if they need no more
+    than that."""
     whole = Limits(limits.board)  # no limits: the exact need, even if it does not fit
     heads = {way: tried(tries, way, whole, least=True) for way in only_head(tries.parts)}
-    return min(((Way(), need), *((w, n) for w, n in heads.items() if n)), key=lambda pair: pair[1].sram + pair[1].flash)
+    short = limits.sram is not None and need.sram > limits.sram
+    ways = ((Way(), need), *((w, n) for w, n in heads.items() if n))
+    return min(ways, key=lambda pair: (pair[1].sram * short, pair[1].flash))
 
 
 def more_memory(need: Need, way: Way, least: Need, limits: Limits) -> str:
@@ -320,6 +330,11 @@ def changed(parts: Parts, way: Way) -> Parts:
     scheme = read_scheme(way.scheme, names) if way.scheme else parts.scheme
     recipe = replace(parts.recipe, grad=way.grad or parts.recipe.grad, rows=way.rows or parts.recipe.rows)
     return replace(parts, forward=forward, scheme=scheme, recipe=recipe)
+
+
+def apart(need: int, most: int) -> tuple[str, str]:
+    """Both in words; to the byte if thousands would not tell them apart."""
+    return (kb(need), kb(most)) if kb(need) != kb(most) else (f"{need:,} B", f"{most:,} B")
 
 
 def kb(count: int) -> str:

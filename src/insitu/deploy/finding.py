@@ -38,6 +38,7 @@ from insitu.training.parts import Parts
 
 SMALL = 10_000  # bytes: programs below are named in bytes
 POINTS = 4  # budgets between the head's need and all that is allowed
+PLANS = 10  # of a budget, about, for the progress bar
 AGAIN = 3  # times that a budget is searched, if linking shows that its scheme does not fit
 
 
@@ -83,7 +84,7 @@ def find(parts: Parts, layers: list[Layer], limits: Limits, table: Contribution,
             if head is None or not scheme.updates:
                 return head and head.need
             planned += 1
-            report(f"planning {len(scheme.updates)} trained layers", planned, max(planned + 1, 3 * points))
+            report(f"planning {len(scheme.updates)} trained layers", planned, max(planned + 1, PLANS * points))
             return measured(replace(parts, scheme=scheme), limits, budget, head)
 
         if head is None or not head.need.within(most):
