@@ -29,7 +29,8 @@ ONE_READER = {
     "deploy/tradeoff.py": "the column is called flags", "reports/html": "colours of a style sheet",
     "importers/": "code of other frameworks", "exporters/torch/": "takes a module, so its caller is in Python",
     "store/": "a life on Linux has no command", "sklearn/": "an estimator has no command",
-    "terminal/wording.py": "makes both", "terminal/misspelled.py": "arguments of calls in Python", "__init__.py": "is asked for names in Python",
+    "terminal/wording.py": "makes both", "terminal/misspelled.py": "arguments of calls in Python",
+    "__init__.py": "is asked for names in Python",
 }  # fmt: skip
 
 
