@@ -162,13 +162,15 @@ class Link:
         """The answer to the current request; None on a timeout, DAMAGED_FRAME if it must be sent again.
 
         A report of damage may be about bytes that were on the line before the request, and so may a damaged frame. Only
-        if the line has been quiet for a while since, it is about the request, or was the answer.
+        if the line has been quiet for a while since, it is about the request, or was the answer. A line that is never
+        quiet has no answer.
         """
         end, damaged = time.monotonic() + timeout, False
+        last = end + QUIET
         while True:
             found = self._next(end)
             if found is None:  # nothing came in time
-                return DAMAGED_FRAME if damaged else None
+                return DAMAGED_FRAME if damaged and end < last else None
             answer = read_answer(found)
             if answer and answer.sequence == self._sequence and answer.kind == kind:
                 return answer
@@ -177,7 +179,7 @@ class Link:
                 raise self.faulted(fault)
             reported = answer and answer.sequence == 0 and answer.status in (DAMAGED, TOO_LONG)
             if reported or not found:
-                damaged, end = True, time.monotonic() + min(QUIET, timeout)
+                damaged, end = True, min(last, time.monotonic() + min(QUIET, timeout))
 
     def _drop(self) -> None:
         """Forget all bytes until the line is quiet: a board that was reset must not be taken for one that faulted."""

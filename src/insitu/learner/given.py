@@ -22,7 +22,8 @@ from insitu.graph.classes import named
 from insitu.terminal.wording import either, option
 from insitu.training.train import LOSSES
 
-CHANCES = ("binary_cross_entropy", "soft_cross_entropy")  # losses whose targets are chances
+# losses whose targets are chances
+CHANCES = {name for name, (_, given) in LOSSES.items() if given == "targets" and name.endswith("cross_entropy")}
 TOLERANCE = 0.01  # of the sum of a sample's shares: they may be rounded
 KEPT = {".insitu": "learner", ".bin": "state", ".state": "state"}  # suffix -> what is saved
 
