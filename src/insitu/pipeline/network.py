@@ -22,6 +22,7 @@ from insitu.learner.model import Model
 from insitu.ops.linear import linear, linear_s8
 from insitu.ops.norm import batch_norm
 from insitu.ops.quant import dequantize
+from insitu.pipeline.statistics import with_statistics
 from insitu.pipeline.typical import say_other_unit, say_untypical
 from insitu.preprocess import fuse_transform
 from insitu.quantizer import fold
@@ -38,7 +39,7 @@ PRECISIONS = ("int8", "float")
 MOST_FLOAT = (
     4096  # weights of a last layer that becomes float: an autoencoder's would take four times its flash and SRAM
 )
-ROOM = 4.0  # times the ranges of an untrained network
+ROOM = 4.0  # times the ranges of an untrained network without norms
 OWN = "own"  # head_init: the model's own classifier
 
 
@@ -136,6 +137,7 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
             return graph
         if samples is not None:
             say_other_unit(graph, samples.inputs)
+            graph = with_statistics(graph, samples.inputs)
         return fold(graph)  # frozen statistics fold away
     if samples is None:
         raise DataError(
@@ -145,8 +147,10 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
         )
     say_other_unit(graph, samples.inputs)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
-    room = ROOM if scheme != HEAD and is_untrained(graph) else 1.0
-    graph = Model(with_even_columns(fold(graph), samples.inputs[0])).quantize(pairs, room=room).graph
+    known = with_statistics(graph, samples.inputs)
+    small = known is graph and is_untrained(graph)  # with statistics of the samples, results are of their final size
+    room = ROOM if scheme != HEAD and small else 1.0
+    graph = Model(with_even_columns(fold(known), samples.inputs[0])).quantize(pairs, room=room).graph
     say_untypical(graph, samples.inputs)
     return fuse_transform(graph)
 

@@ -21,12 +21,13 @@ def is_untrained(graph: Graph) -> bool:
     """Are these the numbers a framework begins with?"""
     norms = [node for node in graph.nodes if node.op is batch_norm]
     if norms:
-        return all(_fresh(graph, node) for node in norms)
+        return all(is_fresh(graph, node) for node in norms)
     large = [node for node in graph.nodes if _weighted(graph, node) and node.inputs[1].type.size >= FEWEST]
     return bool(large) and all(_as_drawn(graph, node) for node in large)
 
 
-def _fresh(graph: Graph, norm: Node) -> bool:
+def is_fresh(graph: Graph, norm: Node) -> bool:
+    """Are the statistics of this batch norm those of no sample?"""
     mean, variance = (graph.constants.get(v.name) for v in norm.inputs[3:5])
     return mean is not None and variance is not None and not mean.any() and bool((variance == 1).all())
 

@@ -6,6 +6,8 @@ state: both graphs read the same ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from insitu.graph import Builder, Graph, Node, Value, build
 from insitu.ops._random import first_count
 from insitu.ops.dropout import count_up, dropout_train
@@ -26,8 +28,8 @@ def hold_statistics(graph: Graph) -> Graph:
     return builder.graph(*graph.outputs)
 
 
-def train_mode(graph: Graph, seed: int = 0) -> Graph:
-    """The graph with batch norm and dropout as they are while training."""
+def train_mode(graph: Graph, seed: int = 0, chosen: Callable[[Node], bool] = lambda node: True) -> Graph:
+    """The graph with batch norm and dropout as they are while training; `chosen`: which of these nodes."""
     builder = Builder(graph.name, graph.classes, graph.columns, graph.pixels)
     builder.inputs, builder.notes = list(graph.inputs), list(graph.notes)
     builder.constants, builder.state = dict(graph.constants), dict(graph.state)
@@ -36,7 +38,8 @@ def train_mode(graph: Graph, seed: int = 0) -> Graph:
     moving = _Moving(builder, seed, graph.inputs[0].shape[0])
     with build(builder):
         for node in graph.nodes:
-            builder.append(MODES.get(node.op, _Moving.keep)(moving, node))
+            mode = MODES.get(node.op, _Moving.keep) if chosen(node) else _Moving.keep
+            builder.append(mode(moving, node))
         if moving.counter is not None:
             builder.update(moving.counter, count_up(moving.counter, samples=moving.samples, name=f"{COUNTER}.new"))
     return builder.graph(*graph.outputs)
