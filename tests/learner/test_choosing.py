@@ -14,7 +14,7 @@ from insitu.learner.between import between
 from insitu.learner.choice import Way, choose, climb, directions, enough, nearest
 from insitu.learner.course import Course
 from insitu.learner.feed import Feed, plain
-from insitu.learner.held_out import Score, clearly, folds, helps, known, odd, score
+from insitu.learner.held_out import Score, clearly, folds, helps, known, odd, score, with_copies
 from insitu.learner.rates import Probe, Rates, real, trained_values
 from insitu.learner.settle import usual_epochs
 from insitu.learner.trials import PARTS, SHARE, WORK, Trials, Tried, trial_samples
@@ -42,6 +42,32 @@ def test_samples_of_a_class_that_follow_each_other_are_held_out_together():
         assert len(own) == 6 and np.ptp(own) == 5
     (only,) = folds(np.tile([0, 1], 300), 0)
     assert np.ptp(only.held[only.held % 2 == 0]) == 2 * 59
+
+
+def test_copies_of_a_sample_are_held_out_together():
+    own, y = np.arange(40, dtype=np.float32).reshape(40, 1, 1), np.arange(40) % 4
+    chosen = np.random.default_rng(0).permutation(np.repeat(np.arange(40), 5))
+    parts = with_copies(folds, y[chosen], 0, (own[chosen],))
+    assert sorted(np.concatenate([p.held for p in parts])) == list(range(200))
+    assert not any(set(chosen[p.held]) & set(chosen[p.learn]) for p in parts)
+    assert all(len(p.held) == 40 for p in parts)
+
+
+def test_without_copies_samples_are_divided_as_ever():
+    y = np.arange(60) % 3
+    for ours, usual in zip(with_copies(folds, y, 0, (np.arange(60.0)[:, None],)), folds(y, 0), strict=True):
+        assert (ours.held == usual.held).all() and (ours.learn == usual.learn).all()
+
+
+def test_copies_with_wrong_labels_do_not_pass_for_a_gain():
+    x, y = data(400)
+    made = learner()
+    made.fit(x[:200], y[:200])
+    before = made.evaluate(x[200:], y[200:])["accuracy"]
+    wrong = np.where(np.arange(60) % 5 == 0, (y[200:260] + 1) % 4, y[200:260])
+    order = np.random.default_rng(0).permutation(300)
+    made.fit(np.tile(x[200:260], (5, 1))[order], np.tile(wrong, 5)[order])
+    assert made.evaluate(x[260:], y[260:])["accuracy"] > before - 0.05
 
 
 def test_held_out_targets_are_drawn_at_random_for_they_may_be_sorted():

@@ -9,7 +9,9 @@ as any.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 import numpy as np
 
@@ -58,6 +60,32 @@ def any_folds(labels: np.ndarray, seed: int) -> list[Fold]:
     """Every sample held out once, whatever its class: a class may be missing among those to learn from."""
     order = np.random.default_rng((seed, len(labels))).permutation(len(labels))
     return [_fold(labels, held) for held in np.array_split(order, FOLDS)] if len(labels) >= FOLDS else []
+
+
+def with_copies(divide: Callable[[np.ndarray, int], list[Fold]], labels: np.ndarray, seed: int,
+                rows: Sequence[np.ndarray]) -> list[Fold]:  # fmt: skip
+    """Samples divided in this way, with all copies of a sample on the same side: held out, one whose copy was learned
+    from says nothing. Rare classes are often repeated until all are alike."""
+    first = _first_alike(rows) if rows else np.arange(len(labels))
+    own = np.flatnonzero(first == np.arange(len(first)))
+    if len(own) == len(first):
+        return divide(labels, seed)
+    held = [np.isin(first, own[fold.held]) for fold in divide(labels[own], seed)]
+    return [Fold(np.flatnonzero(~there), np.flatnonzero(there)) for there in held]
+
+
+def _first_alike(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """For each sample, the first one that has the same numbers."""
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(_mark([r[i] for r in rows]), i) for i in range(len(rows[0]))], int)
+
+
+def _mark(arrays: Iterable[np.ndarray]) -> bytes:
+    """A few bytes that only equal arrays share."""
+    found = blake2b(digest_size=16)
+    for array in arrays:
+        found.update(array.tobytes())
+    return found.digest()
 
 
 def single(labels: np.ndarray) -> bool:

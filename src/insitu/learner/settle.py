@@ -7,7 +7,7 @@ observes the effect on the held-out samples. If a rate is given, nothing is held
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -39,6 +39,7 @@ from insitu.learner.held_out import (
     known,
     no_better,
     single,
+    with_copies,
 )
 from insitu.learner.here import lasting_names
 from insitu.learner.history import History
@@ -221,13 +222,14 @@ def as_given(feed: Feed, given: Given, share: float = 1.0) -> Settled:
 
 def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Report,
            validation: Feed | None = None, tries: bool = True, step_macs: int = 0,
-           solver: Solver | None = None) -> Settled:  # fmt: skip
+           solver: Solver | None = None, inputs: Sequence[np.ndarray] = ()) -> Settled:  # fmt: skip
     """The settings that were not given, found; the device is unchanged. Without `tries`, rates are only derived.
 
     step_macs is the work of one update, which says how long a trial may be. solver: of a last layer without steps.
+    inputs: the samples as they were given, to know copies; outputs of frozen layers may be the same by chance.
     """
     start, count = dict(feed.device.state()), len(feed.source)
-    parts = _divided(feed, given.seed, validation) if tries else []
+    parts = _divided(feed, given.seed, validation, inputs) if tries else []
     course = given.course(usual_epochs(count) if parts else FEW_EPOCHS, 0.0)
     trials = Trials(feed, parts, course, recipe, probe, start, report, validation,
                     *measuring(step_macs, given.effort),
@@ -236,7 +238,7 @@ def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Repor
         if not tries:
             report("measuring the learning rate", 0, 0)  # on a board, that takes as long as some fifty updates
             return _untested(replace(trials, probes=QUICK[0], lead=QUICK[1]), given)
-        found = _tested(trials, given, step_macs, solver) if parts else _safe(trials, given, solver)
+        found = _tested(trials, given, step_macs, solver) if parts else _safe(trials, given, solver, inputs)
         if found.watch is not None:
             found.watch.fixed = given.epochs is not None or given.average > 1
         return replace(found, fewer=trials.work.refused)
@@ -244,10 +246,10 @@ def settle(feed: Feed, given: Given, recipe: Recipe, probe: Probe, report: Repor
         feed.device.load_arrays(start)
 
 
-def _divided(feed: Feed, seed: int, validation: Feed | None) -> list[Fold]:
+def _divided(feed: Feed, seed: int, validation: Feed | None, inputs: Sequence[np.ndarray]) -> list[Fold]:
     """How the samples are divided for trials; not at all if a part would not fill a batch."""
     whole = Fold(np.arange(len(feed.source)), np.arange(0))
-    return _filling(feed, folds(feed.labels, seed) if validation is None else [whole])
+    return _filling(feed, with_copies(folds, feed.labels, seed, inputs) if validation is None else [whole])
 
 
 def _filling(feed: Feed, parts: list[Fold]) -> list[Fold]:
@@ -291,14 +293,14 @@ def _arrays(trials: Trials, solver: Solver) -> dict[str, np.ndarray]:
     return {v.name: trials.start[v.name] for v in solver.layer.values}
 
 
-def _safe(trials: Trials, given: Given, solver: Solver | None) -> Settled:
+def _safe(trials: Trials, given: Given, solver: Solver | None, inputs: Sequence[np.ndarray]) -> Settled:
     """Too few samples to choose rates by: reduced ones, of the head alone if most classes have a single sample.
 
     If the network knows most of them already, each is held out once, and what is learned from the others must help.
     Classes may be missing among those, so this errs on the safe side.
     """
     feed, loss = trials.feed, trials.recipe.loss
-    parts = _filling(feed, any_folds(feed.labels, given.seed))
+    parts = _filling(feed, with_copies(any_folds, feed.labels, given.seed, inputs))
     trials = replace(trials, folds=parts, samples=trials.course.epochs * len(feed.source) * len(parts))
     before = trials.before() if parts else None
     begun, solved = _begun(trials, solver, before, False) if before is not None else (trials, None)

@@ -34,7 +34,7 @@ def settled(learner: Learner, data: Samples, feed: Feed, given: Given, held_out:
     if held_out is None and only_one(feed):
         return as_it_was(feed, given)
     if isinstance(learner.device, HostDevice):
-        return _here(learner, feed, given, held_out, report, scaled)
+        return _here(learner, data, feed, given, held_out, report, scaled)
     if learner.site.manifest is None:
         return _on_a_twin(learner, data, feed, given, held_out, report)
     state = learner.site.manifest.interface.state
@@ -50,7 +50,7 @@ def resting_share(learner: Learner, device: Device) -> float:
     return float(device.state().get(BODY_RATE, np.ones(1, np.float32))[0])
 
 
-def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, report: Report,
+def _here(learner: Learner, data: Samples, feed: Feed, given: Given, held_out: Samples | None, report: Report,
           scaled: bool = True) -> Settled:  # fmt: skip
     recipe = learner.recipe
     probe = Probe(feed.device, trained_values(learner.graphs), recipe.loss, recipe.smoothing, _deeper(learner))
@@ -63,7 +63,8 @@ def _here(learner: Learner, feed: Feed, given: Given, held_out: Samples | None, 
         feed.device.load_arrays(units.into())
         feed, validation = feed.measured_in(units), validation and validation.measured_in(units)
         solver = solver_of(graph, probe.parameters, recipe.loss, feed)
-    return settle(feed, given, recipe, probe, report, validation, step_macs=_step_macs(feed.device), solver=solver)
+    return settle(feed, given, recipe, probe, report, validation, step_macs=_step_macs(feed.device), solver=solver,
+                  inputs=data.inputs)  # fmt: skip
 
 
 def _deeper(learner: Learner) -> bool:
@@ -91,5 +92,6 @@ def _on_a_twin(learner: Learner, data: Samples, feed: Feed, given: Given, held_o
     twin = type(learner)(learner.graphs, None, learner.classes, parts=learner.parts)
     twin.device.load_arrays(learner.device.state())
     views = Views(feed.source.augment, feed.source.views, seed=given.seed)
-    found = _here(twin, feed_of(twin, data, views, given.batch, report), given, held_out, report, scaled=False)
+    ours = feed_of(twin, data, views, given.batch, report)
+    found = _here(twin, data, ours, given, held_out, report, scaled=False)
     return found.moved_to(feed)
