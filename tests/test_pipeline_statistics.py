@@ -69,3 +69,8 @@ def test_an_untrained_network_with_many_norms_learns(precision):
     made = insitu.compile(deep(), data=x[:200], precision=precision)
     made.fit(x[:200], y[:200])
     assert made.evaluate(x[200:], y[200:])["accuracy"] > 0.5
+
+
+def test_the_note_says_what_became_of_the_norms():
+    made = insitu.compile(deep(2), data=data(60)[0])
+    assert any("batch norms got the statistics of the data" in note for note in made.notes)

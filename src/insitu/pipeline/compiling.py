@@ -114,8 +114,7 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     untrained = not is_int8(g) and is_untrained(g)
     settings = replace(settings, recipe=usual_clip(settings.recipe, untrained))
     settings, scheme = as_compiled(settings, scheme, untrained, limits, head_alone(store, max_classes))
-    wish = wish_of(scheme, untrained, head_alone(store, max_classes))
-    norms = has_statistics(g)
+    wish, norms = wish_of(scheme, untrained, head_alone(store, max_classes)), has_statistics(g)
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, wish.schemes[0], settings.batch))
     known = samples and matched(samples, chosen.names)

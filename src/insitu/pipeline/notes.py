@@ -13,15 +13,16 @@ from insitu.training.train import Recipe
 
 PROTOTYPES = "prototypes"
 UNTRAINED = "the weights are random initial ones"
-ROOM = "so int8 gets room for them to grow"
-FIRST = "the batch norms keep their first statistics, 0 and 1"
+ROOM = "int8 gets room for them to grow"
+MEASURED = "its batch norms got the statistics of the data"
 
 
 def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, made: Chosen,
-              folded: bool = False) -> tuple[str, ...]:  # fmt: skip
-    """All notes, the most general first; those about what nobody asked for are said. folded: had it batch norms?"""
+              frozen: bool = False) -> tuple[str, ...]:  # fmt: skip
+    """All notes, the most general first; those about what nobody asked for are said. frozen: had it batch norms, which
+    do not learn their statistics?"""
     whole = wish.untrained and wish.schemes != (HEAD,)
-    random = _untrained_note(precision, made.parts.recipe, folded) if whole and not Caller.teaches else ""
+    random = _untrained_note(precision, made.parts.recipe, frozen) if whole and not Caller.teaches else ""
     said = [*first, random, _scheme_note(wish.schemes, made.parts.scheme.name), _other_outputs(graph)]
     for note in filter(None, said):
         colour.say(f"note: {note}")
@@ -35,17 +36,16 @@ def prototypes_note(head_init: str | None) -> str:
     return f"the head was made of these samples: to fit the same ones, {option(head_init='zero')} learns more"
 
 
-def _untrained_note(precision: str, recipe: Recipe, folded: bool) -> str:
-    """What to say of random weights: what int8 does about them, and what learns more from them. Statistics are those of
-    a batch: where batch norms were folded, they stay what nothing was measured for."""
+def _untrained_note(precision: str, recipe: Recipe, frozen: bool) -> str:
+    """What to say of random weights: what was done about them, and what learns more from them. Batch norms would rather
+    have the statistics of batches."""
     own = {"loss": recipe.loss} if recipe.loss != Recipe().loss else {}
-    batch = {"batch": 8} if folded else {}
-    slow = recipe.loss == "mse" and recipe.optimizer == "sgd"
+    batch = {"batch": 8} if frozen else {}
     if precision == "int8":
-        what = f"{UNTRAINED}, {ROOM}, and {FIRST}" if folded else f"{UNTRAINED}, {ROOM}"
-        return f"{what}; {option(precision='float', **batch, **own, optimizer='adam')} may learn more"
-    if folded or slow:
-        what = f"{UNTRAINED}, and {FIRST}" if folded else UNTRAINED
+        so = MEASURED if frozen else ROOM
+        return f"{UNTRAINED}, so {so}; {option(precision='float', **batch, **own, optimizer='adam')} may learn more"
+    if frozen or (recipe.loss == "mse" and recipe.optimizer == "sgd"):
+        what = f"{UNTRAINED}, so {MEASURED}" if frozen else UNTRAINED
         return f"{what}; {option(**batch, **own, optimizer='adam')} may learn more"
     return ""
 
