@@ -60,3 +60,39 @@ def test_what_was_learned_goes_back_into_the_module():
     insitu.export.into(net, made)
     wanted = made.predict(TABLE)
     assert np.abs(net(torch.tensor(TABLE)).detach().numpy() - wanted).max() < 0.1 * np.abs(wanted).max()
+
+
+def raw_table(count: int = 200) -> tuple[np.ndarray, np.ndarray, nn.Module]:
+    """Columns around 20 to 1,013, a class that depends on two narrow ones, and a network with random weights."""
+    torch.manual_seed(0)
+    noise = np.random.default_rng(1).normal(size=(count, 4))
+    x = (noise * (5, 150, 3, 0.2) + (20, 600, 1013, 0.5)).astype(np.float32)
+    return x, (noise[:, 2] > 0) + 2 * (noise[:, 3] > 0), nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def test_a_random_float_network_learns_from_raw_columns():
+    x, y, net = raw_table()
+    made = insitu.compile(net.eval(), data=x[:120], precision="float")
+    made.fit(x[:120], y[:120])
+    assert made.evaluate(x[120:], y[120:])["accuracy"] > 0.85
+
+
+@pytest.mark.parametrize("ending", ["torch", "onnx", "tflite"])
+def test_such_a_float_network_is_exported_for_raw_columns(ending, tmp_path):
+    pytest.importorskip("onnx", reason="the exporters")
+    x, y, net = raw_table()
+    made = insitu.compile(net.eval(), data=x[:120], precision="float")
+    made.fit(x[:120], y[:120], epochs=3, rate=0.01)
+    if ending == "torch":
+        insitu.export.into(net, made)
+        found = net(torch.tensor(x)).detach().numpy()
+    else:
+        path = made.export(tmp_path / f"made.{ending}")
+        assert path
+        found = insitu.compile(tmp_path / f"made.{ending}", precision="float", data=x).predict(x)
+    np.testing.assert_allclose(found, made.predict(x), atol=2e-3 * np.abs(found).max())
+
+
+def test_a_trained_float_network_takes_raw_columns_as_they_are():
+    made = insitu.compile(module(TABLE), example=torch.zeros(1, 4), data=TABLE, precision="float", scheme="full")
+    assert not any(node.op is normalize for node in made.graphs["predict"].nodes)

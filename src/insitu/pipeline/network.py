@@ -133,6 +133,8 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
     if is_int8(graph):
         return fuse_transform(graph)
     if precision == "float":
+        if samples is not None and is_untrained(graph):  # wide columns would hide narrow ones from its first steps
+            graph = with_even_columns(graph, samples.inputs[0])
         if scheme == "full" and (batch > 1 or not has_statistics(graph)):
             return graph
         if samples is not None:

@@ -2,7 +2,7 @@
 
 An int8 input has one scale. If one column goes to 1,500 and another only from 0 to 30, the second keeps five values. So
 the columns are normalised in float first, y = (x - mean) / std, and the first layers take that into their weights: w
-std, and b + w mean. In float nothing changes. `absorbed` undoes it.
+std, and b + w mean. In float the function stays the same, but random weights learn it sooner. `absorbed` undoes it.
 """
 
 from __future__ import annotations

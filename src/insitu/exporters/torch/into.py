@@ -59,7 +59,7 @@ def into(module: torch.nn.Module, learner) -> torch.nn.Module:
 def trained_graph(learner) -> Graph:
     """The learner's network in real numbers, with its batch norms and scales as far as it has them."""
     graph = unfolded_graph(learner)
-    return absorbed(real_graph(graph)) if is_int8(graph) else graph
+    return absorbed(real_graph(graph) if is_int8(graph) else graph)
 
 
 def written_back(module: torch.nn.Module, learned: Graph) -> Back:
