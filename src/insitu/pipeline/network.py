@@ -139,7 +139,7 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
             return graph
         if samples is not None:
             say_other_unit(graph, samples.inputs)
-            graph = with_statistics(graph, samples.inputs)
+            graph = with_statistics(graph, samples.inputs) if is_untrained(graph) else graph
         return fold(graph)  # frozen statistics fold away
     if samples is None:
         raise DataError(
@@ -149,8 +149,9 @@ def to_precision(graph: Graph, precision: str, samples: Samples | None, scheme: 
         )
     say_other_unit(graph, samples.inputs)
     pairs = samples.inputs[0] if len(samples.inputs) == 1 else list(zip(*samples.inputs))
-    known = with_statistics(graph, samples.inputs)
-    small = known is graph and is_untrained(graph)  # with statistics of the samples, results are of their final size
+    untrained = is_untrained(graph)
+    known = with_statistics(graph, samples.inputs) if untrained else graph
+    small = untrained and known is graph  # with statistics of the samples, results are of their final size
     room = ROOM if scheme != HEAD and small else 1.0
     graph = Model(with_even_columns(fold(known), samples.inputs[0])).quantize(pairs, room=room).graph
     say_untypical(graph, samples.inputs)
