@@ -78,5 +78,5 @@ def test_targets_beyond_the_first_outputs_are_reached_in_int8(scheme):
 def test_batch_norms_that_nothing_was_measured_for_are_named_with_what_measures_them(options, said):
     x = np.random.default_rng(0).normal(size=(20, 3, 6, 6)).astype(np.float32)
     notes = insitu.compile(convolutions(norm=True), data=x, **options).notes
-    found = [note for note in notes if "batch norms keep their first statistics, 0 and 1" in note]
+    found = [note for note in notes if "batch norms got the statistics of the data" in note]
     assert all(note.endswith(f"; {said} may learn more") for note in found) and bool(found) == bool(said)
