@@ -72,5 +72,5 @@ def test_an_untrained_network_with_many_norms_learns(precision):
 
 
 def test_the_note_says_what_became_of_the_norms():
-    made = insitu.compile(deep(2), data=data(60)[0])
+    made = insitu.compile(deep(2), data=data(60)[0], precision="float")
     assert any("batch norms got the statistics of the data" in note for note in made.notes)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from insitu.data import Samples
 from insitu.data.arguments import optional, whole
-from insitu.errors import DataError
+from insitu.errors import DataError, LearningWarning
 from insitu.learner.asked import Given
 from insitu.learner.history import History
 from insitu.learner.kept import learned, with_epochs
@@ -16,6 +17,7 @@ from insitu.learner.loop import run_epochs
 from insitu.learner.measures import measured
 from insitu.learner.pupils import Views, feed_of, take_over
 from insitu.learner.rows import few_of_each, ready, unseen, warn_of_forgotten
+from insitu.learner.school import School, in_int8, is_better, is_enough, school_for
 from insitu.learner.settle import Settled
 from insitu.learner.settling import settled
 from insitu.terminal.progress import Report
@@ -40,6 +42,11 @@ class Run:
     tests: Samples | None = None  # only measured
     followed: bool = False  # by the caller's own function, which may predict
     early: bool = False  # does it end when nothing is left to learn? What is found has a rule of its own (watch.py)
+
+    @property
+    def whole(self) -> bool:
+        """Is it all of a training?"""
+        return self.start == 0 and self.stop is None
 
     @property
     def asked(self) -> bool:
@@ -72,6 +79,33 @@ def batch_of(learner: Learner, batch: int | None) -> int:
 def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report) -> History:
     """Train on these samples. An interrupt leaves the learner with the updates so far."""
     ready(learner, data)
+    school = school_for(learner, data, given, run.whole)
+    if school is None:
+        return _fit(learner, data, given, run, report)
+    learner.school = None
+    with warnings.catch_warnings(record=True) as said:
+        here = _fit(learner, data, given, run, report)
+    there = None if is_enough(here) else _at_school(learner, school, data, given, run, report)
+    for warning in said if there is None else ():
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return there or here
+
+
+def _at_school(learner: Learner, school: School, data: Samples, given: Given, run: Run,
+               report: Report) -> History | None:  # fmt: skip
+    """The learner becomes what it learns there, if that is better; an interrupt leaves what it has learned here."""
+    pupil, here = school.begin(learner, data), learner.history
+    there = _fit(pupil, data, replace(given, batch=pupil.batch), run, report)
+    if here is not None and not is_better(there, here):
+        return None
+    learner.become(school.end(pupil, data))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LearningWarning)  # it has learned already: there may be nothing to gain
+        learner.history = in_int8(there, _fit(learner, data, given, run, report))
+    return learner.history
+
+
+def _fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report) -> History:
     absent = unseen(learner, data) if given.rate is None else []
     feed = feed_of(learner, data, run.views, given.batch, report)
     run = replace(run, early=(run.early or given.open_ended) and given.average <= 1)  # else, the last ones are wanted
@@ -127,6 +161,7 @@ def _measure(learner: Learner, run: Run, history: History) -> None:
 
 def _finished(learner: Learner, found: Settled, history: History) -> History:
     found.finish(history, learner.recipe.loss)
+    history.score = found.score
     take_over(learner, found.feed)
     history.counters = learner.counters()
     return history

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from insitu.learner.held_out import Score
 from insitu.learner.loop import Epoch
 from insitu.learner.measures import MEASURES
 from insitu.learner.shown import Picture, curves, history_html, history_text
@@ -33,6 +34,7 @@ class History:
     settings: str = ""  # the same without the number of epochs
     notes: list[str] = field(default_factory=list)  # warnings: what went wrong, and what to do
     restored: bool = False  # training did not help: the learner is as it was before
+    score: Score | None = field(default=None, repr=False)  # of samples that were not learned from
     in_float: bool = False  # of a float network, which became this learner afterwards
 
     def add(self, epoch: Epoch, loss: str) -> None:

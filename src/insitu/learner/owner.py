@@ -28,6 +28,7 @@ from insitu.learner.lesson import Lesson
 from insitu.learner.measures import MEASURES
 from insitu.learner.naming import follow_board
 from insitu.learner.pupils import Pupils
+from insitu.learner.school import School
 from insitu.learner.seen import Seen
 from insitu.learner.shown import as_html, as_text, learner_rows
 from insitu.learner.site import Site
@@ -59,6 +60,7 @@ class Owner:
         self.tests: Samples | None = None  # that it was tested on
         self.lately: Samples | None = None  # a few samples of each class of the last fit: in memory, never saved
         self.seen: Seen = Seen()  # the means of its classes, from its file
+        self.school: School | None = None  # where it learns first
         self.taught: bool = False  # had it learned something before it got this program?
         self._life: insitu.Life | insitu.BoardLife | None = None  # the samples it keeps
         self._numbered = False  # was it said what numbers mean as labels?
@@ -79,6 +81,7 @@ class Owner:
         """Take over another learner's program and device."""
         self._take(other.graphs, other._plans, other.device)
         self.parts, self.deployed, self.classes = other.parts, other.deployed, other.classes
+        self.recipe, self.school = other.recipe, None
 
     def begin_from(self, state: Mapping[str, np.ndarray]) -> None:
         """Start from these arrays as the learned state. The device is opened when it is needed."""

@@ -143,6 +143,11 @@ class Settled:
         """The best cost of samples that are not learned from, if there are such."""
         return self.watch.best[0].cost if self.watch and self.watch.best else None
 
+    @property
+    def score(self) -> Score | None:
+        """Of samples that were not learned from: those held out of the training, or of its trial."""
+        return self.watch and (self.watch.best[0] if self.watch.best else self.watch.tried)
+
     def slower(self) -> Settled | None:
         """Did it diverge although the trials did not? Then it begins again, at a third of the rates."""
         if self.watch is None or self.tries >= (SHORT_OF_TIME if self.fewer else TRIES) or not self.watch.astray():

@@ -33,6 +33,7 @@ from insitu.pipeline.network import (
 from insitu.pipeline.notes import prototypes_note, say_notes
 from insitu.pipeline.recipes import bare, settings_of, without_softmax
 from insitu.pipeline.reopened import learner_of, reopened
+from insitu.pipeline.schooling import school_of
 from insitu.preprocess import Audio, Motion, Transform
 from insitu.quantizer.fold import is_int8
 from insitu.quantizer.untrained import is_untrained
@@ -115,6 +116,10 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     settings = replace(settings, recipe=usual_clip(settings.recipe, untrained))
     settings, scheme = as_compiled(settings, scheme, untrained, limits, head_alone(store, max_classes))
     wish, norms = wish_of(scheme, untrained, head_alone(store, max_classes)), has_statistics(g)
+    asked = {"scheme": scheme, "head": head, "rounding": rounding, "board": board, "sram": sram, "flash": flash,
+             "prefer": prefer, "seed": seed}  # fmt: skip
+    usual = precision == "int8" and settings.batch == 1 and not (head_after or max_classes or store)
+    school = school_of(g, recipe, asked) if untrained and norms and usual else None
     with stage("calibrating"):
         g = say("3-numerics", to_precision(g, precision, samples, wish.schemes[0], settings.batch))
     known = samples and matched(samples, chosen.names)
@@ -125,9 +130,10 @@ def compile(model: Any, *, example: Any = None, classes: int | Sequence[str] | N
     say("5-scheme", made.parts.scheme)
     say("6-training", made.graphs)
     first = (*settings.notes, without, chosen.note, prototypes_note(head_init))
-    notes = say_notes(first, g, precision, wish, made, norms and not has_statistics(g))
+    notes = say_notes(first, g, precision, wish, made, norms and not has_statistics(g), school is not None)
     deployed = made.deployed and replace(made.deployed, chosen=chosen_by(scheme))
     learner = Learner(made.graphs, parts=made.parts, notes=notes, deployed=deployed)
+    learner.school = school
     if dump:
         say("7-plan", made.deployed.program.plans if made.deployed else learner.plans)
     return learner

@@ -15,14 +15,15 @@ PROTOTYPES = "prototypes"
 UNTRAINED = "the weights are random initial ones"
 ROOM = "int8 gets room for them to grow"
 MEASURED = "its batch norms got the statistics of the data"
+SCHOOL = f"{UNTRAINED}: fit learns in float and in batches first, as batch norms want it, then makes the network int8"
 
 
 def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, made: Chosen,
-              frozen: bool = False) -> tuple[str, ...]:  # fmt: skip
+              frozen: bool = False, school: bool = False) -> tuple[str, ...]:  # fmt: skip
     """All notes, the most general first; those about what nobody asked for are said. frozen: had it batch norms, which
-    do not learn their statistics?"""
-    whole = wish.untrained and wish.schemes != (HEAD,)
-    random = _untrained_note(precision, made.parts.recipe, frozen) if whole and not Caller.teaches else ""
+    do not learn their statistics? school: does it learn in float first?"""
+    whole = wish.untrained and wish.schemes != (HEAD,) and not Caller.teaches
+    random = SCHOOL if school else _untrained_note(precision, made.parts.recipe, frozen) if whole else ""
     said = [*first, random, _scheme_note(wish.schemes, made.parts.scheme.name), _other_outputs(graph)]
     for note in filter(None, said):
         colour.say(f"note: {note}")

@@ -22,11 +22,12 @@ from insitu.data.augment_sound import AugmentSound
 from insitu.deploy import limits_of
 from insitu.errors import BudgetError, DataError, LearningWarning
 from insitu.graph import Graph
-from insitu.learner import History, Learner
+from insitu.learner import Learner
 from insitu.learner.growing import add_new_classes
 from insitu.learner.learned import learned_model
 from insitu.learner.lesson import NEW_NETWORK, Lesson
 from insitu.learner.relinked import relinked
+from insitu.learner.school import in_int8
 from insitu.teach.backbones import BACKBONES, NEW, backbones
 from insitu.teach.examples import Examples, examples_of, numbers, photos, sounds
 from insitu.teach.material import PHOTOS, QUANTITIES, RECORDINGS, SOUNDS, TABLE, Material, look
@@ -251,16 +252,6 @@ SCHOOLS = {
 }
 
 
-def in_int8(first: History, second: History) -> History:
-    """What a network learned in float, and what became of training its last layer once more in int8."""
-    undone = "then made int8; training its last layer there once more did not help on examples held out, and was undone"
-    ends = f"loss {second.loss[0]:.3f} to {second.loss[-1]:.3f}" if second.loss else ""
-    kept = f"then made int8, where its last layer learned on: {len(second.loss)} epochs, {ends}"
-    words = undone if second.restored or not second.loss else kept
-    found, settings = ("; ".join(filter(None, [before, words])) for before in (first.found, first.settings))
-    return replace(first, found=found, settings=settings, in_float=True)
-
-
 def _read(material: Material, lesson: Lesson, columns: tuple[str, ...], report: Report) -> Examples:
     """All examples, as a new network takes them."""
     if material.kind == SOUNDS:
@@ -299,7 +290,8 @@ def _from_scratch(material: Material, lesson: Lesson, board: str | Board, school
     with warnings.catch_warnings(), kept_at_interrupt(learner, keep):
         warnings.simplefilter("ignore", LearningWarning)  # it has learned already: there may be nothing to gain
         # what int8 cost, as far as the last layer can make up
-        history = in_int8(history, learner.fit(training, seed=lesson.seed, progress=report))
+        second = learner.fit(training, seed=lesson.seed, progress=report)
+        history = in_int8(history, second, "its last layer")
     learner.history = history
     notes = (*material.notes, *found.notes)
     made = tested(learner, material.only(found.which), lesson.network, history, test, notes)
