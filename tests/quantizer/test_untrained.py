@@ -75,8 +75,10 @@ def test_targets_beyond_the_first_outputs_are_reached_in_int8(scheme):
 INT8 = 'precision="float", batch=8, recipe=Recipe(optimizer="adam")'
 
 
-@pytest.mark.parametrize("options, said", [({"scheme": "last:2"}, INT8), ({"precision": "float"}, 'batch=8, recipe=Recipe(optimizer="adam")'),
-                                           ({"precision": "float", "batch": 8}, ""), ({}, "")])  # fmt: skip
+@pytest.mark.parametrize("options, said", [
+    ({"scheme": "last:2"}, INT8), ({"precision": "float"}, 'batch=8, recipe=Recipe(optimizer="adam")'),
+    ({"precision": "float", "batch": 8}, ""), ({}, ""),
+])  # fmt: skip
 def test_batch_norms_that_nothing_was_measured_for_are_named_with_what_measures_them(options, said):
     x = np.random.default_rng(0).normal(size=(20, 3, 6, 6)).astype(np.float32)
     notes = insitu.compile(convolutions(norm=True), data=x, **options).notes
