@@ -152,6 +152,33 @@ def test_what_does_not_fit_is_refused_in_words(folder: Path):
     assert said["whole"]
 
 
+LOADED = """
+import { readFileSync } from "node:fs";
+const { open } = await import(process.argv[1]);
+const learner = await open();
+learner.load(readFileSync(process.argv[2]));
+process.stdout.write(Buffer.from(learner.save()).toString("hex"));
+"""
+
+
+@needs_node
+def test_a_page_and_python_load_what_the_other_saved(tmp_path):
+    x, y = data(30)
+    here = learner(precision="int8", data=x, classes=NAMES)
+    file = here.export(tmp_path / "net.mjs").path
+    here.fit(x, y, epochs=1, rate=0.05)
+    command = [str(NODE), "--input-type=module", "-e", LOADED, file.as_uri(), str(here.save(tmp_path / "net.state"))]
+    said = subprocess.run(command, text=True, check=True, capture_output=True, timeout=120).stdout
+    assert said == here.device.save_state().hex()
+    (tmp_path / "page.state").write_bytes(bytes.fromhex(said))
+    again = learner(precision="int8", data=x, classes=NAMES)
+    again.load(tmp_path / "page.state")
+    np.testing.assert_array_equal(again.predict(x), here.predict(x))
+    other = learner(precision="int8", data=x, classes=NAMES[::-1]).save(tmp_path / "other.state")
+    done = subprocess.run([*command[:-1], str(other)], text=True, check=False, capture_output=True, timeout=120)
+    assert "the state has other classes, or another order: fist, wave, tap, rest" in done.stderr
+
+
 def test_the_module_of_a_file_predicts_and_learns_what_the_learner_does(tmp_path):
     x, y = data(30)
     here = learner(precision="int8", data=x, classes=NAMES)

@@ -6,7 +6,7 @@
 //     learner.classify(x);                     // [{ name: "wave", probability: 0.93 }, ...]
 //     learner.learn(x, "wave");                // one update; the rate is measured
 //     await learner.fit(samples, labels);      // several epochs
-//     const bytes = learner.save();            // as Python's learner.save_state() writes them; load(bytes) goes on
+//     const bytes = learner.save();            // as Python's learner.load takes them; load(bytes) goes on
 //
 // Learner is all there is to call. Below it: rates, which are measured as insitu's partial_fit does; the arithmetic of
 // outputs; numbers in memory.
@@ -153,7 +153,10 @@ export class Learner {
   /** Go on from saved bytes; an error if they are not of this program, and then nothing changes. */
   load(bytes) {
     this._stateful();
-    const given = new Uint8Array(bytes.buffer ?? bytes, bytes.byteOffset ?? 0, bytes.byteLength);
+    const [given, names] = apart(new Uint8Array(bytes.buffer ?? bytes, bytes.byteOffset ?? 0, bytes.byteLength), this.about.saved);
+    if (names && names.some((name, k) => name && name !== this.names[k])) {
+      throw new Error(`the state has other classes, or another order: ${names.join(", ")}`);
+    }
     if (given.length === this.about.saved) this._bytes(this.program.page_saved(), given.length).set(given);
     this._check(this.program.page_load(given.length));
   }
@@ -522,6 +525,13 @@ function resealed(state) {
   for (const byte of state.subarray(16)) c = CRC[(c ^ byte) & 255] ^ (c >>> 8);
   new DataView(state.buffer).setUint32(12, (c ^ 0xffffffff) >>> 0, true);
   return state;
+}
+
+/** A file that Python saved: the state and, if there are any, the names of its classes behind it. */
+function apart(bytes, count) {
+  const behind = bytes.subarray(count);
+  const named = behind.length > 8 && String.fromCharCode(...behind.subarray(0, 4)) === "INSN";
+  return named ? [bytes.subarray(0, count), JSON.parse(new TextDecoder().decode(behind.subarray(8)))] : [bytes, null];
 }
 
 function stored(mode, work) {
