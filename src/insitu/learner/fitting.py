@@ -17,7 +17,7 @@ from insitu.learner.loop import run_epochs
 from insitu.learner.measures import measured
 from insitu.learner.pupils import Views, feed_of, take_over
 from insitu.learner.rows import few_of_each, ready, unseen, warn_of_forgotten
-from insitu.learner.school import School, in_int8, is_better, is_enough, school_for
+from insitu.learner.school import School, in_float, in_int8, is_better, is_enough, no_better, school_for
 from insitu.learner.settle import Settled
 from insitu.learner.settling import settled
 from insitu.terminal.progress import Report
@@ -85,24 +85,24 @@ def fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report)
     learner.school = None
     with warnings.catch_warnings(record=True) as said:
         here = _fit(learner, data, given, run, report)
-    there = None if is_enough(here) else _at_school(learner, school, data, given, run, report)
-    for warning in said if there is None else ():
+    found = here if is_enough(here) else _at_school(learner, school, here, data, given, run, report)
+    for warning in () if found.in_float else said:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return there or here
+    learner.history = found
+    return found
 
 
-def _at_school(learner: Learner, school: School, data: Samples, given: Given, run: Run,
-               report: Report) -> History | None:  # fmt: skip
+def _at_school(learner: Learner, school: School, here: History, data: Samples, given: Given, run: Run,
+               report: Report) -> History:  # fmt: skip
     """The learner becomes what it learns there, if that is better; an interrupt leaves what it has learned here."""
-    pupil, here = school.begin(learner, data), learner.history
-    there = _fit(pupil, data, replace(given, batch=pupil.batch), run, report)
-    if here is not None and not is_better(there, here):
-        return None
+    pupil = school.begin(learner, data)
+    there = _fit(pupil, data, replace(given, batch=pupil.batch), run, in_float(report))
+    if not is_better(there, here):
+        return no_better(here)
     learner.become(school.end(pupil, data))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LearningWarning)  # it has learned already: there may be nothing to gain
-        learner.history = in_int8(there, _fit(learner, data, given, run, report))
-    return learner.history
+        return in_int8(there, _fit(learner, data, given, run, report))
 
 
 def _fit(learner: Learner, data: Samples, given: Given, run: Run, report: Report) -> History:

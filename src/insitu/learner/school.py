@@ -14,6 +14,7 @@ from insitu.data import Samples
 from insitu.learner.asked import Given
 from insitu.learner.held_out import clearly
 from insitu.learner.history import History
+from insitu.terminal.progress import Report
 
 if TYPE_CHECKING:
     from insitu.learner.learner import Learner
@@ -51,6 +52,17 @@ def is_better(there: History, here: History) -> bool:
     if there.score is None or there.restored:
         return False
     return here.score is None or here.restored or clearly(there.score, here.score, SURE)
+
+
+def in_float(report: Report) -> Report:
+    """The same, of a training there."""
+    return lambda words, done, total: report(f"in float: {words}", done, total)
+
+
+def no_better(here: History) -> History:
+    """What was learned here, with a word about the school."""
+    found, settings = (f"{words}; in float it was no better" for words in (here.found, here.settings))
+    return replace(here, found=found, settings=settings)
 
 
 def in_int8(first: History, second: History, part: str = "it") -> History:

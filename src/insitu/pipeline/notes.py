@@ -15,7 +15,7 @@ PROTOTYPES = "prototypes"
 UNTRAINED = "the weights are random initial ones"
 ROOM = "int8 gets room for them to grow"
 MEASURED = "its batch norms got the statistics of the data"
-SCHOOL = f"{UNTRAINED}: fit learns in float and in batches first, as batch norms want it, then makes the network int8"
+SCHOOL = f"{UNTRAINED}: fit learns in float, too, in batches, as batch norms want it; if better, that is made int8"
 
 
 def say_notes(first: Iterable[str], graph: Graph, precision: str, wish: Wish, made: Chosen,
