@@ -11,7 +11,6 @@ from insitu.cli.compile import describe, to_text
 from insitu.codegen.device import in_place, interface_of
 from insitu.codegen.state import HEADER_BYTES
 from insitu.deploy import IN_PLACE, Limits, board_programs, deploy, limits_of
-from insitu.deploy.budget import kb
 from insitu.deploy.bundle_texts import readme
 from insitu.deploy.manifest import manifest
 from insitu.devices.emulator import emulate
@@ -114,7 +113,9 @@ def test_where_that_is_not_enough_the_arena_is_lowered_as_far_as_it_must(learner
 def test_the_smallest_program_fits_to_the_byte_and_a_byte_less_is_told(learner):
     sram = least("wide", **OPTIONS)
     assert at(sram).sram_bytes == sram
-    with pytest.raises(BudgetError, match=rf"needs {kb(sram)} of SRAM.*\n.*\n.*of stack and protocol") as e:
+    with pytest.raises(
+        BudgetError, match=rf"needs {sram:,} B of SRAM, {sram - 1:,} B available.*\n.*\n.*of stack and protocol"
+    ) as e:
         at(sram - 1)
     assert ways(e.value)
 

@@ -28,7 +28,8 @@ def table_samples(path: Path, value: Value, graph: Graph, targets: bool | tuple[
     so; otherwise they are an error. `label` is the name of the label's column, if it is not the usual one."""
     table, spreading = _read(path, value, graph, targets, label)
     if not table.rows:
-        raise DataError("has no samples", where=str(path), hint="one line each, below a heading if there is one")
+        what = "has a heading, but no lines below it" if table.heading else "is empty"
+        raise DataError(what, where=str(path))
     wanted = _wanted(table, graph, targets)
     kept, column = _columns(value, table, graph.columns) if not wanted else (_others(table, graph, wanted), None)
     judged = [*wanted, *([] if column is None else [column])]

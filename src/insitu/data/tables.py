@@ -165,8 +165,6 @@ def read_table(path: Path, label: str = "") -> Table:
     heading = []
     if rows and not any(style.number(cell) is not None for cell in rows[0]):
         heading, rows, lines = rows[0], rows[1:], lines[1:]
-    if not rows:
-        raise DataError("has a heading, but no lines below it" if heading else "is empty", where=str(path))
     _check_widths(path, heading, rows, lines)
     return Table(path, style, heading, rows, lines, _known_label(path, heading, label))
 
