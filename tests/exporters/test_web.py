@@ -60,6 +60,13 @@ def made(kind: str) -> tuple[insitu.Learner, tuple[np.ndarray, ...], np.ndarray]
         rng = np.random.default_rng(0)
         x = rng.normal(size=(20, 3)).astype(np.float32), rng.normal(size=(20, 2)).astype(np.float32)
         return insitu.compile(TwoInputs().eval(), data=x, scheme="full"), x, x[0].argmax(1)
+    if kind in ("yes or no", "shares"):
+        x, y = data(24, classes=3)
+        loss = "binary_cross_entropy" if kind == "yes or no" else "soft_cross_entropy"
+        module = mlp(classes=1 if kind == "yes or no" else 3)
+        made = insitu.compile(module, data=x, scheme="full", recipe=insitu.Recipe(loss=loss))
+        shares = np.full((24, 3), 0.1, np.float32) + 0.7 * np.eye(3, dtype=np.float32)[y]
+        return made, (x,), (y[:, None] > 0).astype(np.float32) if kind == "yes or no" else shares
     if kind in ("signals", "auto", "targets", "added up"):
         x, y = waves()
         how = {"signals": {"scheme": "full"}, "auto": {}, "added up": {"batch": 4, "scheme": "last:2"},
@@ -72,7 +79,20 @@ def made(kind: str) -> tuple[insitu.Learner, tuple[np.ndarray, ...], np.ndarray]
     return learner(classes=NAMES, recipe=insitu.Recipe(optimizer=optimizer), **int8), (x,), y
 
 
-KINDS = ("float", "int8", "adam", "momentum", "signals", "auto", "added up", "targets", "two inputs", "sound")
+KINDS = (
+    "float",
+    "int8",
+    "adam",
+    "momentum",
+    "signals",
+    "auto",
+    "added up",
+    "targets",
+    "two inputs",
+    "sound",
+    "yes or no",
+    "shares",
+)
 
 
 @cache
@@ -104,6 +124,7 @@ def test_a_page_learns_the_same_bytes(kind: str, folder: Path):
     losses = [here.partial_fit(*pair(x, y, i), rate=0.01).loss[0] for i in range(len(y))]
     assert said["learned"] == here.device.save_state().hex()
     np.testing.assert_allclose(said["losses"], losses, rtol=1e-6)
+    assert said["before"] == pytest.approx(here.evaluate(x[0] if len(x) == 1 else x, y))
     assert said["unchanged"] and said["reset"] == said["first"]
 
 
@@ -126,10 +147,10 @@ def test_a_page_finds_the_rate_that_partial_fit_finds(kind: str, folder: Path):
 
 
 @needs_node
-@pytest.mark.parametrize("kind", ["float", "signals", "targets", "two inputs"])
+@pytest.mark.parametrize("kind", ["float", "signals", "targets", "two inputs", "yes or no", "shares"])
 def test_fit_in_a_page_learns(kind: str, folder: Path):
     said = exported(kind, folder)
-    assert said["history"]["loss"][-1] < said["history"]["loss"][0]
+    assert not said["history"]["restored"] and said["history"]["loss"][-1] < said["history"]["loss"][0]
     assert said["after"].get("accuracy", 1) >= said["before"].get("accuracy", 0)
 
 

@@ -60,7 +60,7 @@ class Owner:
         self.tests: Samples | None = None  # that it was tested on
         self.lately: Samples | None = None  # a few samples of each class of the last fit: in memory, never saved
         self.seen: Seen = Seen()  # the means of its classes, from its file
-        self.school: School | None = None  # where it learns first
+        self.school: School | None = None  # where its first fit may learn, too; not in its file
         self.taught: bool = False  # had it learned something before it got this program?
         self._life: insitu.Life | insitu.BoardLife | None = None  # the samples it keeps
         self._numbered = False  # was it said what numbers mean as labels?

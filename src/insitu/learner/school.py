@@ -25,7 +25,7 @@ ENOUGH = 0.05  # the cost of a sample held out, of which a mistake is 1: there i
 
 
 class School(Protocol):
-    """Where a network learns first."""
+    """Where a network may learn, too."""
 
     def begin(self, learner: Learner, data: Samples) -> Learner:
         """A pupil: the same network, as it can learn."""

@@ -1,8 +1,8 @@
-"""A network of random weights that has batch norms learns in float first, in batches, and is made int8 then.
+"""A network of random weights that has batch norms may learn in float, too, in batches, and be made int8 then.
 
 In an int8 program its norms keep the statistics that they have, those of the samples before any training
 (statistics.py), while the network moves away from them. So a learner that was compiled with nothing else said brings
-this along, and its first `fit` on this machine begins with it. Everything that runs is the generated C.
+this along, and its first `fit` on this machine tries it (learner/school.py). Everything that runs is the generated C.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ found.measured = learner._rates(x.map((row, i) => [...learner._sample(row), lear
 found.unchanged = hex() === found.learned;
 if (learner.about.loss === "cross_entropy") found.classified = unseen.map((row) => learner.classify(row));
 found.before = learner.evaluate(x, y.map((_, i) => label(i)));
-found.history = await learner.fit(x, y.map((_, i) => label(i)), { epochs: 8 });
+found.history = await learner.fit(x, y.map((_, i) => label(i)), { epochs: 8, validation: [x, y.map((_, i) => label(i))] });
 found.after = learner.evaluate(x, y.map((_, i) => label(i)));
 learner.reset();
 found.reset = hex();

@@ -78,14 +78,9 @@ export class Learner {
   /** { accuracy, samples }, or { error, samples } for targets. */
   evaluate(samples, labels) {
     same(samples, labels);
-    const classes = this._classifies();
-    let total = 0;
-    samples.forEach((x, i) => {
-      const out = this._run("predict", this._sample(x))[0];
-      const label = this._label(labels[i]);
-      total += classes ? Number(largest(out) === Number(label[0])) : square(difference(out, label)) / out.length;
-    });
-    return { [classes ? "accuracy" : "error"]: total / samples.length, samples: samples.length };
+    const [name, measure] = this.about.loss === "mse" ? ["error", squared] : ["accuracy", RIGHT[this.about.loss]];
+    const found = samples.map((x, i) => measure(this._run("predict", this._sample(x))[0], this._label(labels[i])));
+    return { [name]: mean(found), samples: samples.length };
   }
 
   // learning --------------------------------------------------------------------------------------
@@ -240,14 +235,11 @@ export class Learner {
 
   /** Of samples: their loss, and 1 for a mistake. */
   _cost(samples, labels) {
-    const costs = samples.map((x, i) => {
-      const out = this._run("predict", this._sample(x))[0];
-      const label = this._label(labels[i]);
-      if (!this._classifies()) return square(difference(out, label)) / out.length;
-      const p = probabilities(out, this.about.ends);
-      return -Math.log(Math.max(p[Number(label[0])], 1e-12)) + Number(largest(out) !== Number(label[0]));
-    });
-    return costs.reduce((a, b) => a + b, 0) / costs.length;
+    const { loss, ends } = this.about;
+    return mean(samples.map((x, i) => {
+      const out = this._run("predict", this._sample(x))[0], label = this._label(labels[i]);
+      return loss === "mse" ? squared(out, label) : LOSSES[loss](out, label, ends) + 1 - RIGHT[loss](out, label);
+    }));
   }
 
   _view(at, value) {
@@ -401,6 +393,22 @@ const mean = (values) => values.reduce((sum, v) => sum + v, 0) / values.length;
 const spread = (values) => square(difference(values, Array(values.length).fill(values.length > 1 ? mean(Array.from(values)) : 0))) / values.length;
 const difference = (a, b) => Array.from(a, (v, i) => v - Number(b[i]));
 const largest = (values) => values.indexOf(values.reduce((a, b) => Math.max(a, b), -Infinity));
+
+const squared = (out, target) => square(difference(out, target)) / out.length;
+const unlikely = (p) => -Math.log(Math.max(p, 1e-12));
+
+// how right an answer is, 0 to 1, and its loss: as Python's evaluate and fit have them
+const RIGHT = {
+  cross_entropy: (out, label) => Number(largest(out) === Number(label[0])),
+  soft_cross_entropy: (out, label) => Number(largest(out) === largest(Array.from(label))),
+  binary_cross_entropy: (out, label) => mean(Array.from(out, (v, i) => Number(v > 0 === label[i] > 0.5))),
+};
+const LOSSES = {
+  cross_entropy: (out, label, ends) => unlikely(probabilities(out, ends)[Number(label[0])]),
+  soft_cross_entropy: (out, label, ends) => probabilities(out, ends).reduce((sum, p, k) => sum + label[k] * unlikely(p), 0),
+  binary_cross_entropy: (out, label) =>
+    mean(Array.from(out, (v, i) => label[i] * unlikely(sigmoid(v)) + (1 - label[i]) * unlikely(sigmoid(-v)))),
+};
 
 // training ----------------------------------------------------------------------------------------
 
